@@ -185,31 +185,10 @@ def test_array_without_dimensions_makes_a_round_trip(bench: Bench) -> None:
 
 
 @pytest.mark.only("driver")
-def test_read_only_mark_is_kept(bench: Bench) -> None:
-    source = Array(bench.driver, bench.driver.filled(packed(NEW)), SHAPE, read_only=True)
-    for tensor in (dlbridge.asdlpack(source), in_by_interface(source)):
-        assert tensor.readonly, f"the mark was lost through {tensor.protocol}"
-        assert tensor.__cuda_array_interface__["data"][1], "the interface lost the mark"
-        assert bench.library.from_dlpack(tensor).read_only, "DLPack lost the mark"
-
-
-@pytest.mark.only("driver")
-def test_interface_with_a_mask_or_unknown_address_is_refused(bench: Bench) -> None:
-    """An interface with a mask is refused, as are the stream 0 and addresses that the driver does not know."""
-    driver = bench.driver
-    address = driver.filled(packed(NEW))
-    mask = interface(driver.filled(packed(NEW)), SHAPE, None)
-    masked = InterfaceArray({**interface(address, SHAPE, None), "mask": InterfaceArray(mask)})
-    with pytest.raises(BufferError, match="mask"):
-        dlbridge.asdlpack(masked)
-    ambiguous = InterfaceArray(interface(address, SHAPE, 0))
-    with pytest.raises(BufferError, match="stream"):
-        dlbridge.asdlpack(ambiguous)
+def test_interface_with_an_unknown_address_is_refused(bench: Bench) -> None:
     host = InterfaceArray(interface(16, SHAPE, None))
     with pytest.raises(BufferError, match="does not know the address"):
         dlbridge.asdlpack(host)
-    nobody = InterfaceArray({**interface(address, SHAPE, None), "mask": None})
-    assert passed_on(bench, dlbridge.asdlpack(nobody)) == NEW, "the values with mask=None"
 
 
 @pytest.mark.only("driver")

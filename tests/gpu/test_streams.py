@@ -185,21 +185,6 @@ def test_consumer_on_the_same_stream_does_not_wait(bench: Bench) -> None:
 
 
 @pytest.mark.only("driver")
-def test_invalid_stream_is_refused(bench: Bench) -> None:
-    """The streams 0, -2 and values that are not numbers are refused with the reason, on import and export."""
-    array = Array(bench.driver, bench.driver.filled(packed(NEW)), (6,))
-    tensor = dlbridge.asdlpack(array)
-    wrong: list[tuple[Any, type[Exception], str]] = [
-        (0, ValueError, "ambiguous"), (-2, ValueError, "not the number of a stream"), (True, TypeError, "an integer"), ("1", TypeError, "an integer")
-    ]  # fmt: skip
-    for stream, error, word in wrong:
-        with pytest.raises(error, match=word):
-            tensor.__dlpack__(stream=stream)
-        with pytest.raises(error, match=word):
-            dlbridge.asdlpack(array, stream=stream)
-
-
-@pytest.mark.only("driver")
 def test_memory_is_released_after_the_stream(bench: Bench) -> None:
     driver = bench.driver
     array, own = Array(driver, driver.filled(packed(NEW)), (6,)), driver.stream()

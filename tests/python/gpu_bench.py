@@ -184,7 +184,7 @@ def by_our_table(bench: Bench) -> bytes:
     tensor = dlbridge.asdlpack(bench.array(), stream=bench.ours)
     held = answer(*table.exported(tensor))
     content = bench.driver.seen_on(1, tensor.address, len(NEW))
-    answer(*table.imported(held))
+    assert answer(*table.imported(held)).stream == 1
     return content
 
 

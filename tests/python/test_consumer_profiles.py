@@ -1,5 +1,7 @@
 """Consumer profiles: data that a library would misread is copied, repaired or refused."""
 
+import re
+
 import dlbridge
 import pytest
 from conftest import require
@@ -104,8 +106,14 @@ def test_invalid_booleans_are_repaired_for_jax() -> None:
         ("mlx", dlbridge.empty(2, "complex128"), "mlx does not support complex128"),
         ("warp", dlbridge.empty(()), "warp does not support 0-d tensors"),
         ("warp", dlbridge.empty(2, "complex64"), "warp does not support complex64"),
+        ("warp", dlbridge.empty((1,) * 5), "warp takes at most 4 dimensions, not 5"),
+        ("warp", dlbridge.empty(2, "float32x2"), "warp does not support elements with several lanes"),
+        ("paddle", dlbridge.empty((1,) * 10), "paddle takes at most 9 dimensions, not 10"),
         ("tensorflow", dlbridge.empty(2, "float8_e5m2"), "tensorflow does not support float8_e5m2"),
+        ("tensorflow", dlbridge.empty(2, "float32x2"), "elements with several lanes"),
         ("numpy", dlbridge.empty((1,) * 65), "numpy takes at most 64 dimensions"),
+        ("numpy", dlbridge.empty(4, "int128"), "does not support int128"),
+        ("numpy", dlbridge.empty(4, "float32x2"), "several lanes, like float32x2"),
     ],
 )
 def test_known_refusal_of_a_library_is_raised_before_the_export(
@@ -113,7 +121,9 @@ def test_known_refusal_of_a_library_is_raised_before_the_export(
 ) -> None:
     with pytest.raises(BufferError, match=match):
         tensor.to(library)
-    assert not dlbridge.explain(tensor, to=library).verdicts[0].zero_copy
+    [verdict] = dlbridge.explain(tensor, to=library).verdicts
+    assert not verdict.zero_copy
+    assert re.search(match.partition(";")[0], verdict.reason or "")
 
 
 def test_tensorflow_computes_with_what_it_gets() -> None:

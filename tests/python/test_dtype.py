@@ -17,7 +17,7 @@ def test_dtype_that_the_specification_does_not_know_is_refused(dtype: str) -> No
         dlbridge.empty(3, dtype)
 
 
-@pytest.mark.parametrize("dtype", ["f4", "<f4", "=i2", "|u1", "b1", "c8", "i8", "float64", "bool", np.float16, np.dtype("uint8")])
+@pytest.mark.parametrize("dtype", ["f4", "<f4", "=i2", "|u1", "b1", "c8", "i8", "float64", "bool", np.float16, np.dtype("uint8"), bool])
 def test_dtype_by_a_name_or_code_of_numpy_is_that_of_numpy(dtype: Any) -> None:
     assert dlbridge.empty(3, dtype).dtype == np.dtype(dtype).name
 
@@ -94,3 +94,5 @@ def test_empty_takes_every_scalar_type_of_numpy() -> None:
     for other, match in ((np.floating, "dtype is 'floating'"), (np.dtype(">f4"), "newbyteorder")):
         with pytest.raises(ValueError, match=match):
             dlbridge.empty(1, other)
+    with pytest.raises(TypeError, match="dtype must be a name like 'float32', or a dtype, not 5"):
+        dlbridge.empty(1, 5)  # type: ignore[arg-type]

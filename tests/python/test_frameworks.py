@@ -1,7 +1,6 @@
 """Frameworks whose behaviour dlbridge measures at first use: the measurement matches what happens."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import dlbridge
@@ -250,13 +249,3 @@ if child == 0:
 print(json.dumps(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])))
 """
     assert faked(code) == 0
-
-
-def test_explain_of_a_framework_that_fails_to_load_names_the_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "cupy.py").write_text("raise OSError('libcuda is too old')")
-    monkeypatch.syspath_prepend(tmp_path)
-    [verdict] = dlbridge.explain(dlbridge.empty(3), to="cupy").verdicts
-    assert (verdict.zero_copy, verdict.measured) == (False, None)
-    assert verdict.reason == "cupy cannot be used: libcuda is too old"

@@ -263,7 +263,7 @@ def test_new_tensors() -> None:
     for shape in ("3", True, [True], (True, False), b"ab", 2.0, np.array([2, 3])):
         with pytest.raises(TypeError, match="shape must be .* a tuple or list of them, not "):
             dlbridge.empty(shape)  # type: ignore[arg-type]
-    assert dlbridge.empty(np.array(3)).shape == (3,)  # type: ignore[arg-type]
+    assert dlbridge.empty(np.array(3)).shape == dlbridge.empty(np.int64(3)).shape == (3,)  # type: ignore[arg-type]
     for shape in (-1, (2, -1), -(2**70)):
         with pytest.raises(ValueError, match="shape must be a non-negative integer"):
             dlbridge.empty(shape)

@@ -74,15 +74,6 @@ def test_weak_references(native: Native) -> None:
     assert crafted.record.calls == 1
 
 
-def test_tensor_in_a_cycle_is_collected(native: Native) -> None:
-    tensor, crafted = native.tensor()
-    cycle: list[Any] = [tensor, tensor.__dlpack__()]
-    cycle.append(cycle)
-    del tensor, cycle
-    gc.collect()
-    assert crafted.record.calls == 1
-
-
 #: Objects that are alive when the interpreter ends, made by the code of `exit_with`.
 KINDS = {
     "a tensor": "native.tensor()[0]",
@@ -169,21 +160,6 @@ for versioned in (True, False):
 @pytest.mark.parametrize("way", DELETIONS)
 def test_deleter_at_the_end_of_the_interpreter_runs_once(way: str, owner: str) -> None:
     assert exit_with(DELETIONS[way].replace("OWNER", OWNERS[owner])) == "owed 0 repeated 0\n"
-
-
-def test_exit_while_threads_work() -> None:
-    code = (
-        "import time\n"
-        "def work():\n"
-        "    while True:\n"
-        "        tensor = dlbridge.asdlpack(np.zeros(3))\n"
-        "        held = [native.export(tensor), native.export(dlbridge.asdlpack(bytearray(3)))]\n"
-        "        for h in held: h.delete(Way.WITHOUT_GIL)\n"
-        "        np.from_dlpack(tensor)\n"
-        "for _ in range(4): threading.Thread(target=work, daemon=True).start()\n"
-        "time.sleep(0.2)\n"
-    )
-    exit_with(code)
 
 
 def test_many_threads_at_once(native: Native) -> None:

@@ -143,25 +143,6 @@ def test_device_keyword_of_numpy_is_accepted(device: str | None) -> None:
         dlbridge.from_dlpack(np.arange(3), device=(2, 0))
 
 
-@pytest.mark.parametrize(
-    "array",
-    [
-        np.zeros(3, [("a", "i4"), ("b", "f8")]),
-        np.array(["text"]),
-        np.array([b"bytes"]),
-        np.array([None, 1], dtype=object),
-        np.array(["2024-01-01"], "datetime64[D]"),
-        np.zeros(3, "longdouble"),
-    ],
-    ids=lambda array: str(array.dtype),
-)
-def test_dtype_without_dlpack_is_refused_with_a_remedy(array: Any) -> None:
-    with pytest.raises(BufferError, match="is not supported: the (elements|floats) are .*( first|; convert digits)"):
-        dlbridge.asdlpack(array)
-    with pytest.raises(BufferError):
-        np.from_dlpack(array)
-
-
 @pytest.mark.parametrize("order", ["<", ">"])
 def test_field_of_records_is_repaired_by_a_copy(order: str) -> None:
     records = np.zeros((2, 3), [("a", "u1"), ("b", f"{order}f4")])
@@ -275,16 +256,6 @@ def test_complex32_makes_a_round_trip() -> None:
     tensor = dlbridge.asdlpack(source)
     assert (tensor.dtype, tensor.address) == ("complex32", source.ctypes.data)
     assert tensor.numpy().tolist() == source.tolist()
-
-
-def test_new_tensors_by_dtypes_of_libraries() -> None:
-    assert dlbridge.empty(np.int64(3), np.float32).shape == (3,)
-    dtypes = [np.int16, np.dtype("u4"), bool, "float8_e5m2"]
-    assert [dlbridge.empty(0, dtype).dtype for dtype in dtypes] == [
-        *("int16", "uint32", "bool", "float8_e5m2")
-    ]
-    with pytest.raises(TypeError, match="dtype must be a name like 'float32', or a dtype, not 5"):
-        dlbridge.empty(3, 5)
 
 
 def test_time_of_a_call_grows_with_the_bytes_not_the_indices() -> None:

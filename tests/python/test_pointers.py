@@ -5,21 +5,8 @@ from typing import Any
 
 import dlbridge
 import pytest
+from dlbridge.compat.dlpack import _DLTensor as DLTensor
 from native import Native, floats
-
-
-class DLTensor(ctypes.Structure):
-    """The struct of `dlpack.h`."""
-
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("device", ctypes.c_int32 * 2),
-        ("ndim", ctypes.c_int32),
-        ("dtype", ctypes.c_uint8 * 4),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    )
 
 
 def test_struct_describes_the_tensor_and_keeps_its_memory(native: Native) -> None:

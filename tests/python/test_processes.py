@@ -55,6 +55,7 @@ def double_in_place(shared: dlbridge.SharedTensor) -> int:
         lambda: np.zeros((0, 3)),
         lambda: dlbridge.empty((2, 5), "bfloat16"),
         lambda: dlbridge.empty((3, 3), "int4"),
+        lambda: np.array([1, -2, 3], require("ml_dtypes").int4),
         lambda: b"bytes",
     ],
 )
@@ -63,8 +64,7 @@ def test_pickles(protocol: int, make: Any) -> None:
     again = pickle.loads(pickle.dumps(tensor, protocol))
     assert (again.dtype, again.shape, again.nbytes) == (tensor.dtype, tensor.shape, tensor.nbytes)
     assert again.address != tensor.address or tensor.nbytes == 0
-    if tensor.dtype not in ("bfloat16", "int4"):
-        assert np.array_equal(again.numpy(), tensor.numpy())
+    assert again.tolist() == tensor.tolist()
     assert again.readonly == (tensor.readonly and protocol >= 5)
 
 
@@ -82,13 +82,6 @@ def test_pickles_out_of_band_share_the_memory() -> None:
     moved.numpy()[0, 0] = 99
     assert received[0][:4] == np.float32(99).tobytes()
     assert pickle.loads(pickled, buffers=[bytes(received[0])]).readonly
-
-
-def test_padded_elements_stay_padded() -> None:
-    ml_dtypes = require("ml_dtypes")
-    source = np.array([1, -2, 3], ml_dtypes.int4)
-    again = pickle.loads(pickle.dumps(dlbridge.asdlpack(source), 5))
-    assert again.numpy().tolist() == source.tolist()
 
 
 @pytest.mark.parametrize(
@@ -369,18 +362,6 @@ except OSError as error:
     command = [*small, f'{mount} && exec "$0" -c "$1"', sys.executable, code]
     result = subprocess.run(command, capture_output=True, text=True)
     assert (result.stdout, result.stderr) == (f"{errno.ENOSPC} []\n", "")
-
-
-def test_segment_of_a_killed_process_is_removed() -> None:
-    before = segments()
-    code = """
-import dlbridge, os, signal
-shared = dlbridge.share_memory(bytes(100))
-print(shared.name, flush=True)
-os.kill(os.getpid(), signal.SIGKILL)
-"""
-    assert run(code, options=()).stdout.startswith("dlbridge_")
-    wait_until(lambda: segments() <= before)
 
 
 @pytest.mark.parametrize("ranks", [2, 4])

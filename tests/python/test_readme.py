@@ -115,13 +115,6 @@ def test_blocks_are_found(text: str, found: list[tuple[int, str]]) -> None:
     assert blocks(text) == found
 
 
-def test_imports_are_found() -> None:
-    assert frameworks("import numpy as np\nfrom jax import numpy\nimport os, torch") == [
-        *("jax", "numpy", "torch")
-    ]
-    assert frameworks(">>> import pyarrow as pa\n>>> numpy = 1\n") == ["pyarrow"]
-
-
 def execute(code: str) -> None:
     """Runs a block as a program, or its examples with prompts, whose output must be the shown one."""
     namespace = {"__name__": "__main__"}

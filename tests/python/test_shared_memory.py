@@ -65,15 +65,6 @@ for name in {[name + "a" * (LONGEST - len(name)), characters]!r}:
     output(code, options=())
 
 
-def test_name_that_is_taken_or_gone_is_refused_and_not_removed() -> None:
-    with dlbridge.share_memory(b"abc") as shared:
-        with pytest.raises(FileExistsError):
-            dlbridge.share_memory(b"x", name=shared.name)
-        assert bytes(dlbridge.attach(shared.name).tensor) == b"abc"
-    with pytest.raises(FileNotFoundError, match="the process that made it may have ended or removed it"):
-        dlbridge.attach(shared.name)
-
-
 def address(shared: dlbridge.SharedTensor) -> int:
     return shared.tensor.address
 

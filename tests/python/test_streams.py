@@ -3,7 +3,6 @@ waits for it, so the bytes are right only if dlbridge requested every necessary 
 not replace tests on one."""
 
 import contextlib
-import random
 import sys
 import time
 from collections.abc import Callable
@@ -141,29 +140,6 @@ def test_cuda_array_interface_is_exported_with_the_stream(driver: Driver, array:
         assert driver.seen_on(told, tensor.address, 24) == NEW
 
 
-def test_cuda_array_interface_finds_the_kind_of_memory(driver: Driver) -> None:
-    for device, kind, name in [
-        (0, "device", "cuda:0"), (1, "device", "cuda:1"), (1, "managed", "cuda_managed:1"), (1, "pinned", "cuda_host"),
-    ]:  # fmt: skip
-        address = driver.memory(24, device, kind)
-        stream = driver.stream(device)
-        driver.write(stream, address, NEW, device)
-        tensor = dlbridge.asdlpack(InterfaceArray(address, (2, 3), stream))
-        assert tensor.device == name
-        if kind == "pinned":
-            assert bytes(memoryview(tensor).cast("B")) == NEW, "the CPU has waited"
-
-
-def test_our_table_exports_synchronised_with_the_default_stream(driver: Driver, array: Made) -> None:
-    table = crafter.native.Table(getattr(dlbridge.Tensor, API))
-    tensor = dlbridge.asdlpack(array(), stream=driver.stream())
-    status, held, _ = table.exported(tensor)
-    assert (status, table.work_stream(n.CUDA)) == (0, (0, 0, None))
-    assert driver.seen_on(1, tensor.address, 24) == NEW
-    status, again, _ = table.imported(held)
-    assert (status, again.stream) == (0, 1)
-
-
 def test_captured_stream_is_not_invalidated(driver: Driver, native: Native, array: Made) -> None:
     captured, other = driver.stream(), driver.stream()
     on_other = dlbridge.asdlpack(array(), stream=other)
@@ -217,15 +193,6 @@ def test_memory_is_released_at_once_on_an_idle_stream(driver: Driver, array: Mad
     # The stream is idle, except for the event that the deallocation records.
     del tensor
     driver.until(lambda: made.crafted.record.calls == 1)
-
-
-def test_stream_number_on_another_device_is_refused(native: Native) -> None:
-    for device in ((4, 0), (8, 0), (7, 1)):
-        tensor, _ = native.tensor(device=device)
-        assert tensor.stream is None
-        native.export(tensor, stream=-1).delete()
-        with pytest.raises(ValueError, match="which has no numbered streams"):
-            tensor.__dlpack__(stream=1)
 
 
 def test_per_thread_stream_of_another_thread_becomes_the_legacy_stream(driver: Driver, native: Native, array: Made) -> None:
@@ -358,27 +325,3 @@ def test_hostile_stream_is_refused_before_the_producer_is_called(
     assert not unraisable, "Python printed an exception of the stream's __str__"
     assert made.asked == []
     native.take(made.crafted.capsule()).delete()
-
-
-def test_random_stream_numbers_are_streams_or_refused(driver: Driver, native: Native, array: Made) -> None:
-    chosen = random.Random(3)
-    known = [1, 2, driver.stream()]
-    tensor = dlbridge.asdlpack(array())
-    for _ in range(500):
-        stream = chosen.choice([chosen.getrandbits(chosen.randrange(1, 80)), -chosen.getrandbits(65), *known])
-        try:
-            native.export(tensor, stream=stream, max_version=(1, 3)).delete()
-        except (BufferError, ValueError) as error:
-            assert stream not in known, error
-    held = native.export(tensor, stream=known[2], max_version=(1, 3))
-    assert driver.seen_on(known[2], held.fields.data, 24) == NEW
-    held.delete()
-
-
-def test_interface_with_a_hostile_stream_is_refused(driver: Driver) -> None:
-    address = driver.memory(24)
-    for stream in (2**64, -5, "1", 1.5, object(), 0):
-        with pytest.raises((BufferError, TypeError, ValueError)):
-            dlbridge.asdlpack(InterfaceArray(address, (6,), stream))  # type: ignore[arg-type]
-    with pytest.raises(BufferError, match="error 400"):
-        dlbridge.asdlpack(InterfaceArray(address, (6,), 0xDEAD0))
