@@ -249,12 +249,6 @@ def test_exception_of_a_conversion_is_raised() -> None:
         dlbridge.asdlpack(Typed(typestr="|V1"))
 
 
-def test_producer_that_imports_itself_raises_recursion_error() -> None:
-    endless = producer(__array_interface__=property(lambda self: dlbridge.asdlpack(self).__array_interface__))
-    with pytest.raises(RecursionError):
-        dlbridge.asdlpack(endless)
-
-
 def test_producer_that_imports_itself_does_not_use_up_the_stack() -> None:
     code = """
 

@@ -10,7 +10,7 @@ import dlbridge
 import native as n
 import pytest
 from conftest import require
-from native import Flags, Native, Producer
+from native import Flags, Native
 from processes import output
 
 np = require("numpy")
@@ -182,13 +182,6 @@ def test_tracer_is_refused_with_the_reason() -> None:
     with pytest.raises(BufferError, match="a tracer of JAX.*outside of the transformed function") as caught:
         jax.jit(function)(1.0)
     assert isinstance(caught.value.__cause__, jax.errors.ConcretizationTypeError)
-
-
-def test_jax_answers_max_version_with_the_capsule_of_its_release() -> None:
-    producer = Producer(jax.numpy.arange(3.0).__dlpack__(max_version=(1, 3)))
-    tensor = dlbridge.asdlpack(producer)
-    assert tensor.protocol == PROTOCOL
-    assert np.from_dlpack(tensor).tolist() == [0, 1, 2]
 
 
 def test_immutable_arrays_stay_read_only() -> None:

@@ -1,16 +1,17 @@
 """ROCm streams, on the stand-in with HIP's names. These tests need no GPU, and do not replace tests on one."""
 
-import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import dlbridge
 import native as n
 import pytest
 from native import Native
-from stand_in import NEW, Array, Driver, build
+from stand_in import NEW, Array, Driver, array, build, driver, given_back
 
 # The stand-in for the driver of a GPU is loaded once in a process.
 pytestmark = pytest.mark.alone
+
+__all__ = ["array", "driver", "given_back"]
 
 
 @pytest.fixture(scope="session")
@@ -18,29 +19,12 @@ def stand_in(tmp_path_factory: pytest.TempPathFactory) -> Driver:
     return Driver(build(tmp_path_factory.mktemp("driver"), rocm=True))
 
 
-@pytest.fixture
-def array(stand_in: Driver, native: Native) -> Iterator[Callable[[], Array]]:
-    """Makes arrays of six numbers on the second device, which a stream has not written yet."""
-
-    def array() -> Array:
-        address, stream = stand_in.memory(24, 1), stand_in.stream(1)
-        stand_in.write(stream, address, NEW, 1)
-        crafted = native.craft((2, 3), device=(10, 1), data=address)
-        return Array(stand_in, native, crafted, stream, (10, 1))
-
-    events = stand_in.live_events
-    yield array
-    gc.collect()
-    stand_in.until(lambda: native.all_deleted() and stand_in.live_events <= events)
-    assert (stand_in.faults, stand_in.live_events) == (0, events)
-
-
 @pytest.mark.parametrize("consumers", [None, 0, "another"], ids=str)
 @pytest.mark.parametrize("named", [None, 0, "another"], ids=str)
 def test_consumer_reads_the_pending_write(
-    stand_in: Driver, native: Native, array: Callable[[], Array], named: object, consumers: object
+    stand_in: Driver, native: Native, array: Callable[..., Array], named: object, consumers: object
 ) -> None:
-    made = array()
+    made = array(1)
     ours = stand_in.stream(1) if named == "another" else 0
     theirs = stand_in.stream(1) if consumers == "another" else 0
     tensor = dlbridge.asdlpack(made, stream=None if named is None else ours)
@@ -51,8 +35,8 @@ def test_consumer_reads_the_pending_write(
     held.delete()
 
 
-def test_invalid_stream_is_refused(array: Callable[[], Array]) -> None:
-    tensor = dlbridge.asdlpack(array())
+def test_invalid_stream_is_refused(array: Callable[..., Array]) -> None:
+    tensor = dlbridge.asdlpack(array(1))
     for stream in (1, 2):
         with pytest.raises(ValueError, match="which ROCm does not have: 0 is its default stream"):
             tensor.__dlpack__(stream=stream)
@@ -61,8 +45,8 @@ def test_invalid_stream_is_refused(array: Callable[[], Array]) -> None:
     assert tensor.__cuda_array_interface__["stream"] == 1
 
 
-def test_copy_from_rocm_is_refused(array: Callable[[], Array]) -> None:
-    tensor = dlbridge.asdlpack(array())
+def test_copy_from_rocm_is_refused(array: Callable[..., Array]) -> None:
+    tensor = dlbridge.asdlpack(array(1))
     for ask in (lambda: dlbridge.asdlpack(tensor, device="cpu"), lambda: tensor.__dlpack__(dl_device=n.CPU)):
         with pytest.raises(BufferError, match="rocm:1"):
             ask()
