@@ -116,3 +116,20 @@ def extension(metadata: bytes | None) -> Any:
     crafted.raw = ctypes.create_string_buffer(raw, len(raw))  # type: ignore[attr-defined]
     crafted.schema.metadata = ctypes.cast(crafted.raw, ctypes.c_char_p)  # type: ignore[attr-defined]
     return crafted
+
+
+def lists_of_three(format: bytes = b"+l", **fields: Any) -> Any:
+    """Three crafted lists of six int16 together, or three texts of six bytes."""
+    crafted: Any = Crafted(items=2)
+    kind = ctypes.c_int64 if format in (b"+L", b"U", b"Z") else ctypes.c_int32
+    # More than the lists need, for a wrong length or offset that no consumer can detect.
+    crafted.offsets = (kind * 8)(*fields.pop("offsets", (0, 2, 2, 6)), 6, 6, 6, 6)
+    crafted.list_buffers = (ctypes.c_void_p * 3)(None, ctypes.addressof(crafted.offsets), ctypes.addressof(crafted.numbers))
+    crafted.schema.format = format
+    crafted.array.length, crafted.array.n_buffers, crafted.array.buffers = 3, 2, crafted.list_buffers
+    if not format.startswith(b"+"):
+        crafted.schema.n_children = crafted.array.n_children = 0
+        crafted.array.n_buffers = 3
+    for name, value in fields.items():
+        setattr(crafted.array, name, value)
+    return crafted

@@ -12,7 +12,7 @@ from typing import Any
 
 import dlbridge
 import pytest
-from crafted_arrow import RELEASE, Array, Crafted, Schema, extension
+from crafted_arrow import RELEASE, Array, Crafted, Schema, extension, lists_of_three
 
 FORMATS = [
     *(b"c", b"C", b"s", b"S", b"i", b"I", b"l", b"L", b"e", b"f", b"g", b"b"),
@@ -205,10 +205,16 @@ def test_each_field_wrong_at_each_level_reaches_every_branch_and_is_released_onc
     assert seen["imported"] > 50, seen
 
 
-def test_table_with_a_wrong_field_at_each_level_is_released_once() -> None:
-    read = partial(dlbridge.matrix, nulls=0)
-    assert outcome(with_room(table), read) == "imported"
-    said = [outcome(made, read) for _, made in mutations({"table": table})]
+@pytest.mark.parametrize(
+    ("make", "read"),
+    [
+        (table, partial(dlbridge.matrix, nulls=0)),
+        *((partial(lists_of_three, format), lambda made: dlbridge.ragged(made).values) for format in (b"+l", b"+L", b"u", b"Z")),
+    ],
+)
+def test_table_or_lists_with_a_wrong_field_at_each_level_are_released_once(make: Any, read: Any) -> None:
+    assert outcome(with_room(make), read) == "imported"
+    said = [outcome(made, read) for _, made in mutations({"": make})]
     assert 20 < said.count("imported") < len(said) - 20
 
 

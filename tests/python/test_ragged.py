@@ -13,7 +13,7 @@ from typing import Any
 import dlbridge
 import pytest
 from conftest import require
-from crafted_arrow import RELEASE, Crafted, Pair
+from crafted_arrow import RELEASE, Pair, lists_of_three
 
 pa = require("pyarrow")
 np = require("numpy")
@@ -330,20 +330,6 @@ def test_either_tensor_keeps_the_memory() -> None:
         assert crafted.released == {"schema": 1, "array": 1}
 
 
-def lists_of_three(format: bytes = b"+l", **fields: Any) -> Crafted:
-    """Three crafted lists of six int16 together."""
-    crafted = Crafted(items=2)
-    kind = ctypes.c_int64 if format == b"+L" else ctypes.c_int32
-    crafted.offsets = (kind * 4)(*fields.pop("offsets", (0, 2, 2, 6)))  # type: ignore[attr-defined]
-    crafted.list_buffers = (ctypes.c_void_p * 2)(None, ctypes.addressof(crafted.offsets))  # type: ignore[attr-defined]
-    crafted.schema.format = format
-    crafted.array.length, crafted.array.n_buffers = 3, 2
-    crafted.array.buffers = crafted.list_buffers  # type: ignore[attr-defined]
-    for name, value in fields.items():
-        setattr(crafted.array, name, value)
-    return crafted
-
-
 @pytest.mark.parametrize(
     ("fields", "match"),
     [
@@ -415,56 +401,6 @@ def test_random_offsets_are_imported_or_refused_as_pyarrow_does() -> None:
             assert imported == right, (numbers, begin)
         outcomes.add(imported)
     assert outcomes == {True, False}
-
-
-def pick(rng: random.Random, right: Any, *wrong: Any) -> Any:
-    """Returns the right value, or with a probability of 10 % a wrong one."""
-    return rng.choice(wrong) if rng.random() < 0.1 else right
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_lists_with_random_mistakes_are_imported_or_refused(seed: int) -> None:
-    rng = random.Random(seed)
-    outcomes = set()
-    for _ in range(250):
-        format = rng.choice([b"+l", b"+L", b"u", b"z", b"U", b"Z"])
-        is_text = format[:1] != b"+"
-        crafted = Crafted(items=2)
-        width = ctypes.c_int64 if format in (b"+L", b"U", b"Z") else ctypes.c_int32
-        offsets = sorted(rng.randrange(7) for _ in range(8))
-        offsets[rng.randrange(8)] = pick(rng, offsets[0], -1, 5, -(2**31))
-        memory = (width * 8)(*offsets if rng.random() < 0.3 else sorted(offsets))
-        letters = ctypes.create_string_buffer(b"abcdef" * 4)
-        buffers = (ctypes.c_void_p * 3)(None, pick(rng, ctypes.addressof(memory), None), None)
-        buffers[2] = pick(rng, ctypes.addressof(letters), None)
-        crafted.buffers[1] = pick(rng, ctypes.addressof(crafted.numbers), None)
-        crafted.inner[1].length = pick(rng, 6, -1, 0, 3)
-        crafted.inner[1].offset = pick(rng, 0, -1, 2**62)
-        crafted.inner[1].null_count = pick(rng, 0, 2)
-        crafted.inner[rng.randrange(2)].release = pick(rng, crafted.inner[1].release, RELEASE())
-        array, schema = crafted.array, crafted.schema
-        schema.format = pick(rng, format, b"+w:2", b"s", b"+vl", b"", b"\xff")
-        array.length = pick(rng, rng.choice([0, 1, 4]), -1, 2**58, 2**62, 2**63 - 1, -(2**63))
-        array.offset = pick(rng, rng.choice([0, 0, 1, 3]), -1, 2**62, 2**63 - 1)
-        array.null_count = pick(rng, rng.choice([0, -1]), 1)
-        array.n_buffers = pick(rng, 3 if is_text else 2, 0, 1, -1)
-        array.buffers = pick(rng, buffers, None)
-        if is_text and rng.random() < 0.9:
-            array.n_children = schema.n_children = 0
-        # The import moves the struct, and leaves a released one.
-        begin, end = array.offset, array.offset + array.length + 1
-        try:
-            ragged = dlbridge.ragged(crafted)
-        except BufferError:
-            outcomes.add("refused")
-        else:
-            outcomes.add("imported")
-            lengths = [after - before for before, after in zip(memory[begin:end], memory[begin + 1 : end])]
-            assert [len(part) for part in ragged] == lengths
-            del ragged
-        gc.collect(0)
-        assert crafted.released == {"schema": 1, "array": 1}
-    assert outcomes == {"refused", "imported"}
 
 
 @pytest.mark.parametrize("shape", [(), (2,), (2, 1)])

@@ -69,14 +69,6 @@ def address(shared: dlbridge.SharedTensor) -> int:
     return shared.tensor.address
 
 
-def test_attach_in_the_process_that_made_it_returns_the_same_memory() -> None:
-    with dlbridge.share_memory(b"abc") as shared:
-        again = dlbridge.attach(shared.name)
-        assert address(again) == address(shared)
-        assert address(pickle.loads(pickle.dumps(shared))) == address(shared)
-        assert address(copy.copy(shared)) == address(shared)
-
-
 def test_attach_by_another_name_of_the_segment_returns_the_same_memory() -> None:
     if not SHM.is_dir():
         pytest.skip("shared memory is not a file here")
