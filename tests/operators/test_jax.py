@@ -90,10 +90,6 @@ def test_mixed_arguments_return_jax_array() -> None:
     assert isinstance(operators.softclip(np.asarray(X)), np.ndarray)
 
 
-def test_call_inside_of_jit_is_a_part_of_the_program() -> None:
-    close(jax.jit(lambda x: operators.softclip(x * 2) + 1)(X), softclip(X * 2) + 1)
-
-
 def test_transposed_argument_is_in_c_order() -> None:
     close(jax.jit(lambda x: operators.min_max(x.T)[0])(X), X.min(0))
     close(operators.strided_sum(X.T, X.T), (X * X).sum())
@@ -256,13 +252,13 @@ def test_error_of_the_function_is_raised(wrap: Any) -> None:
         close(wrap(function)(-X[0]), -X[0])
 
 
+@pytest.mark.usefixtures("x64")
 @eager_and_jit
 def test_error_and_panic_drop_the_values_of_the_function(wrap: Any) -> None:
-    for function in (operators.fails, operators.panics):
-        made, dropped = operators.counted()
-        with pytest.raises(jax.errors.JaxRuntimeError):
-            wrap(function)(X).block_until_ready()
-        assert operators.counted().tolist() == [made + 1, dropped + 1]
+    for wrong in (X, X * jnp.nan):
+        with pytest.raises(jax.errors.JaxRuntimeError, match="alive: .*x begins with"):
+            wrap(operators.alive)(wrong).block_until_ready()
+    assert wrap(operators.alive)(-X) == 1
 
 
 @eager_and_jit

@@ -1,40 +1,33 @@
 //! Operators that fail, wait for another thread, and call others.
 
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
 use dlbridge_ops::{Error, ErrorKind, Uninit, op};
 
-/// The number of values that functions made, and the number of those that are dropped.
-static COUNTED: [AtomicI32; 2] = [AtomicI32::new(0), AtomicI32::new(0)];
+/// The number of values that functions have made and not dropped.
+static ALIVE: AtomicI64 = AtomicI64::new(0);
 
 /// A value of a function, which counts itself.
 struct Counted;
 
 impl Counted {
     fn new() -> Self {
-        COUNTED[0].fetch_add(1, Ordering::Relaxed);
+        ALIVE.fetch_add(1, Ordering::Relaxed);
         Self
     }
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        COUNTED[1].fetch_add(1, Ordering::Relaxed);
+        ALIVE.fetch_sub(1, Ordering::Relaxed);
     }
-}
-
-/// The number of values that `fails` and `panics` made, and the number of those that are dropped.
-#[op(shape(out = [2]))]
-pub(crate) fn counted(out: &mut [i32]) {
-    out.iter_mut().zip(&COUNTED).for_each(|(out, count)| *out = count.load(Ordering::Relaxed));
 }
 
 /// Fails if an element is negative.
 #[op]
 pub(crate) fn fails(x: &[f32], out: &mut [f32]) -> Result<(), String> {
-    let _value = Counted::new();
     match x.iter().find(|x| **x < 0.0) {
         Some(x) => Err(format!("x has the element {x}; it must not be negative")),
         None => {
@@ -47,7 +40,6 @@ pub(crate) fn fails(x: &[f32], out: &mut [f32]) -> Result<(), String> {
 /// Panics if an element is negative.
 #[op]
 pub(crate) fn panics(x: &[f32], out: &mut [f32]) {
-    let _value = Counted::new();
     let index = x.iter().position(|x| *x < 0.0);
     assert!(index.is_none(), "element {} is negative", index.unwrap_or_default());
     out.copy_from_slice(x);
@@ -63,8 +55,7 @@ pub(crate) fn alive(x: &[f32], out: &mut [i64]) -> Result<(), Error> {
     if first < 0.0 {
         return Err(Error::of(ErrorKind::Value, format!("x begins with {first}")));
     }
-    let [made, dropped] = [0, 1].map(|one: usize| COUNTED[one].load(Ordering::Relaxed));
-    out[0] = i64::from(made - dropped);
+    out[0] = ALIVE.load(Ordering::Relaxed);
     Ok(())
 }
 

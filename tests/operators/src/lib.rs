@@ -14,7 +14,7 @@ use elementwise::{
     address, negative, softclip, softclip_vjp, softclip_vjp_vjp, strided_sum, strided_sum_vjp,
     twice,
 };
-use errors::{alive, counted, fails, meets, nested, panics};
+use errors::{alive, fails, meets, nested, panics};
 use gradients::{mixed, mixed_vjp, multiply, multiply_vjp, multiply_vjp_vjp};
 use jax::{inverted, mark_, pick, pick_vjp, shapeless, stretch, stretch_vjp};
 use outputs::{
@@ -32,7 +32,7 @@ dlbridge_ops::library!("operators":
     min_max, min_max_vjp, outer, outer_vjp, divmod, halves, nonzero, ragged, unallocated, accumulated, accumulated_vector,
     planar, unwritten, relu_, add_, takes_none,
     cuda_scale, cuda_relu_, cuda_found,
-    fails, panics, alive, nested, meets, counted,
+    fails, panics, alive, nested, meets,
     stretch, stretch_vjp, pick, pick_vjp, inverted, mark_, shapeless,
     multiply, multiply_vjp, multiply_vjp_vjp, mixed, mixed_vjp,
     biased, biased_vjp, late, exponential, exponential_vjp, texts, parted,
