@@ -1,9 +1,7 @@
 //! Files that claim to be in the npz format: accepted tensors lie within the file, or in a stream within it.
 #![no_main]
 
-use std::io::Cursor;
-
-use dlbridge_files::{Format, Npz, Place};
+use dlbridge_files::{Place, TensorFile};
 use libfuzzer_sys::fuzz_target;
 
 /// The number of inflated bytes that one deflated byte can stand for.
@@ -41,8 +39,8 @@ fn archive(method: u16, data: &[u8], size: u32) -> Vec<u8> {
 }
 
 fn run(file: &[u8]) {
-    let Ok(index) = Npz.index(&mut Cursor::new(file), file.len() as u64) else { return };
-    for entry in index.tensors.values() {
+    let Ok(opened) = TensorFile::from_bytes(file.to_vec()) else { return };
+    for entry in opened.tensors().values() {
         let nbytes = entry.nbytes().expect("a number of bytes");
         let end = match entry.place {
             Place::Stored { offset } => offset.checked_add(nbytes),

@@ -17,6 +17,7 @@ import pytest
 from concurrently import concurrently
 from conftest import require
 from model_files import arrays, save_arrow
+from native import Native
 
 MiB = 1 << 20
 
@@ -262,7 +263,7 @@ def test_cycle_through_a_reader_is_collected(tmp_path: Path) -> None:
     assert gone() is None
 
 
-def test_sources_that_are_not_files_are_refused(tmp_path: Path) -> None:
+def test_sources_that_are_not_files_are_refused(tmp_path: Path, native: Native) -> None:
     path = tmp_path / "x.txt"
     path.write_text("text")
     with open(path) as text, pytest.raises(TypeError, match="open the file in mode 'rb'"):
@@ -278,6 +279,8 @@ def test_sources_that_are_not_files_are_refused(tmp_path: Path) -> None:
         dlbridge.load(b"")
     with pytest.raises(BufferError, match="contiguous"):
         dlbridge.load(np.zeros(100, "uint8")[::2])
+    with pytest.raises(BufferError, match="CPU"):
+        dlbridge.load(native.tensor(device=(15, 0))[0])
 
 
 NAMES = ["model.safetensors", "diffusion_pytorch_model.safetensors", "pytorch_model.bin", "diffusion_pytorch_model.bin"]

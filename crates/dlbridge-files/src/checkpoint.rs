@@ -11,11 +11,12 @@ use dlbridge::{DataType, MAX_NDIM};
 use zip::CompressionMethod;
 use zip::read::ZipFile;
 
-use crate::format::{invalid, unsupported};
+use crate::formats::{invalid, unsupported};
+use crate::index::Index;
 use crate::index::{packed, span};
 use crate::npz::{self, Zip};
 use crate::safetensors::MAX_HEADER;
-use crate::{Entry, Fault, Index, Value};
+use crate::{Entry, Fault, Value};
 use pickle::{Id, Object, Reader};
 
 /// The name of the format, for messages.

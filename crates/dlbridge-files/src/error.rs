@@ -23,11 +23,10 @@ pub struct Error {
 /// The fault of a file, or of the tensors for it.
 ///
 /// ```
-/// use dlbridge_files::{Fault, Format, Npy};
+/// use dlbridge_files::{Fault, TensorFile};
 ///
-/// let text = b"not an array".as_slice();
-/// let fault = Npy.index(&mut std::io::Cursor::new(text), 12).unwrap_err();
-/// assert!(matches!(fault, Fault::Format { format: "npy", .. }));
+/// let error = TensorFile::from_bytes(b"no tensors".to_vec()).unwrap_err();
+/// assert!(matches!(error.fault(), Fault::Unknown { .. }));
 /// ```
 #[derive(Debug)]
 #[non_exhaustive]

@@ -11,12 +11,13 @@ use dlbridge::{Access, ArcTensor, DataType, Owner, Tensor, TensorRef};
 use indexmap::IndexMap;
 use memmap2::Mmap;
 
-use crate::format::{NPZ, invalid};
+use crate::formats::{NPZ, invalid};
 use crate::gguf::dequantized;
+use crate::index::Index;
 use crate::private::PrivateMap;
 use crate::read_at::{At, Bytes, Turns, read_inflated};
 use crate::shards::Listed;
-use crate::{Entry, Error, Fault, Format, Index, Place, Value, formats, shards};
+use crate::{Entry, Error, Fault, Place, Value, formats, shards};
 
 /// The alignment of elements that are read, in bytes: that of JAX's arrays, the largest of all libraries.
 const ALIGNMENT: usize = 64;
@@ -95,21 +96,7 @@ impl TensorFile {
     /// assert!(TensorFile::read("no-such-file.gguf").is_err());
     /// ```
     pub fn read(path: impl AsRef<Path>) -> Result<Self, Error> {
-        Self::open(path.as_ref(), formats::index, |_, _| Ok(None))
-    }
-
-    /// As [`read`](Self::read), for a file of this format, whatever its first bytes.
-    ///
-    /// # Errors
-    /// As [`read`](Self::read).
-    ///
-    /// ```
-    /// use dlbridge_files::{Npy, TensorFile};
-    ///
-    /// assert!(TensorFile::read_as("no-such-file", &Npy).is_err());
-    /// ```
-    pub fn read_as(path: impl AsRef<Path>, format: &impl Format) -> Result<Self, Error> {
-        Self::open(path.as_ref(), |file, len| format.index(file, len), |_, _| Ok(None))
+        Self::open(path.as_ref(), |_, _| Ok(None))
     }
 
     /// Maps a file: tensors are the file's own pages, which the system reads at their first use and which all processes
@@ -135,7 +122,7 @@ impl TensorFile {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub unsafe fn map(path: impl AsRef<Path>) -> Result<Self, Error> {
-        Self::open(path.as_ref(), formats::index, |file, len| {
+        Self::open(path.as_ref(), |file, len| {
             if len == 0 {
                 return Ok(None);
             }
@@ -210,13 +197,12 @@ impl TensorFile {
 
     fn open(
         path: &Path,
-        index: impl Fn(&mut File, u64) -> Result<Index, Fault>,
         map: impl Fn(&File, u64) -> std::io::Result<Option<ArcTensor>>,
     ) -> Result<Self, Error> {
         // Another program may replace a sharded model meanwhile: its index last, before the old files are removed.
         for _ in 0..ATTEMPTS {
             let listed = Listed::of(path)?;
-            let opened = Self::open_listed(&listed, &index, &map);
+            let opened = Self::open_listed(&listed, &map);
             if listed.is_current() {
                 return opened;
             }
@@ -229,7 +215,6 @@ impl TensorFile {
     /// Opens the files that a path stood for.
     fn open_listed(
         listed: &Listed,
-        index: &impl Fn(&mut File, u64) -> Result<Index, Fault>,
         map: &impl Fn(&File, u64) -> std::io::Result<Option<ArcTensor>>,
     ) -> Result<Self, Error> {
         let path = listed.path.clone();
@@ -242,7 +227,7 @@ impl TensorFile {
                 }
                 let mut file = File::open(path)?;
                 let len = file.metadata()?.len();
-                let index = index(&mut file, len)?;
+                let index = formats::index(&mut file, len)?;
                 let shared = map(&file, len)?;
                 let (path, private) = (path.clone(), PrivateMap::default());
                 #[cfg(any(unix, windows))]
@@ -542,6 +527,6 @@ fn damaged(name: &str, error: io::Error) -> Fault {
     }
 }
 
-fn tensor_fault(name: &str, error: dlbridge::Error) -> Fault {
+pub(crate) fn tensor_fault(name: &str, error: dlbridge::Error) -> Fault {
     Fault::Tensor { name: name.into(), error }
 }

@@ -1,10 +1,17 @@
-//! The format of a file, by its first bytes.
+//! The formats of files: which one a file has, by its first bytes.
 
 use std::io::{Read, Seek, SeekFrom};
 
-use crate::{Fault, Format, Gguf, Index, Npy, Safetensors};
+use crate::index::Index;
+use crate::{Fault, gguf, npy, safetensors};
 #[cfg(feature = "npz")]
-use crate::{Npz, checkpoint, npz};
+use crate::{checkpoint, npz};
+
+// The names of the formats, for messages.
+pub(crate) const SAFETENSORS: &str = "safetensors";
+pub(crate) const NPY: &str = "npy";
+pub(crate) const NPZ: &str = "npz";
+pub(crate) const GGUF: &str = "GGUF";
 
 /// The number of bytes that tell every format from the others.
 const START: u64 = 32;
@@ -13,27 +20,30 @@ const START: u64 = 32;
 const LEGACY: &[u8] = b"\x80\x02\x8a\x0al\xfc\x9cf\xf9 j\xa8p\x19.";
 
 /// Reads the index of a file of `len` bytes, whatever its format.
+///
+/// It reads no data, and allocates no more memory than a small multiple of what it has read.
 pub(crate) fn index<R: Read + Seek>(file: &mut R, len: u64) -> Result<Index, Fault> {
     let mut start = Vec::new();
     file.take(START).read_to_end(&mut start)?;
     file.seek(SeekFrom::Start(0))?;
-    if Npy.matches(&start) {
-        return Npy.index(file, len);
+    let begins = |magic: &[u8]| start.starts_with(magic);
+    if begins(npy::MAGIC) {
+        return npy::index(file, len);
     }
     #[cfg(feature = "npz")]
-    if Npz.matches(&start) {
-        let archive = npz::open(file, len, "zip")?;
+    if begins(npz::MEMBER) || begins(npz::NO_MEMBER) {
+        let archive = npz::open(file, len)?;
         return match checkpoint::folder(&archive) {
             Some(folder) => checkpoint::index(archive, len, &folder),
             None => npz::index(archive, len),
         };
     }
-    if Gguf.matches(&start) {
-        return Gguf.index(file, len);
+    if begins(gguf::MAGIC) || begins(gguf::SWAPPED_MAGIC) {
+        return gguf::index(file, len);
     }
     // Last, because any eight bytes may be the length of its header.
-    if Safetensors.matches(&start) {
-        return Safetensors.index(file, len);
+    if start.get(8) == Some(&b'{') {
+        return safetensors::index(file, len);
     }
     let reason = "the first bytes are not those of a safetensors, npy, npz, GGUF or PyTorch file, or of an index of shards";
     Err(not_downloaded(&start).unwrap_or(Fault::Unknown { reason }))
@@ -55,4 +65,14 @@ pub(crate) fn not_downloaded(start: &[u8]) -> Option<Fault> {
         return None;
     };
     Some(Fault::Unknown { reason })
+}
+
+/// A fault of a file of a format.
+pub(crate) fn invalid(format: &'static str, reason: impl Into<String>) -> Fault {
+    Fault::Format { format, reason: reason.into() }
+}
+
+/// A fault of a valid file of a format.
+pub(crate) fn unsupported(format: &'static str, reason: impl Into<String>) -> Fault {
+    Fault::Unsupported { format, reason: reason.into() }
 }

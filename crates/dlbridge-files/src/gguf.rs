@@ -1,44 +1,23 @@
-//! The format GGUF: a header with metadata, the descriptions of tensors, and their data.
+//! The format [GGUF](https://github.com/ggml-org/ggml/blob/master/docs/gguf.md) of ggml and llama.cpp, versions 2 and 3: a
+//! header with metadata, the descriptions of tensors, and their data.
 
 mod blocks;
 mod reader;
 mod types;
 
-use std::io::{Read, Seek};
+use std::io::Read;
 
-use crate::format::{Format, GGUF as NAME, invalid, unsupported};
-use crate::{Entry, Fault, Index, Place, Value};
+use crate::formats::{GGUF as NAME, invalid, unsupported};
+use crate::index::Index;
+use crate::{Entry, Fault, Place, Value};
 pub(crate) use blocks::dequantized;
 use reader::Reader;
 
-/// The format [GGUF](https://github.com/ggml-org/ggml/blob/master/docs/gguf.md) of ggml and llama.cpp, versions 2 and 3.
-///
-/// DLPack lacks a dtype for quantised blocks: they are `uint8`, and the last extent is the number of bytes of a row.
-/// [`Entry::quantization`] has the type of the blocks, and the extents of the numbers, which
-/// [`TensorFile::dequantize`](crate::TensorFile::dequantize) computes. Shapes are in C order, so the
-/// extents of the file are reversed. Text of the metadata that is not UTF-8 has U+FFFD in place of the damaged
-/// characters. Files in big-endian order are refused.
-///
-/// ```
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use dlbridge_files::{Format, Gguf, Value};
-///
-/// // Version 3, no tensor, and one entry of metadata: a text.
-/// let mut file = [&b"GGUF"[..], &3_u32.to_le_bytes(), &0_u64.to_le_bytes(), &1_u64.to_le_bytes()].concat();
-/// file.extend([&4_u64.to_le_bytes()[..], b"name", &8_u32.to_le_bytes(), &2_u64.to_le_bytes(), b"my"].concat());
-/// let index = Gguf.index(&mut std::io::Cursor::new(&file), file.len() as u64)?;
-/// assert_eq!(index.metadata["name"], Value::Text("my".into()));
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Gguf;
-
 /// The first bytes of a file.
-const MAGIC: &[u8; 4] = b"GGUF";
+pub(crate) const MAGIC: &[u8; 4] = b"GGUF";
 
 /// The first bytes of some files in big-endian order.
-const SWAPPED_MAGIC: &[u8; 4] = b"FUGG";
+pub(crate) const SWAPPED_MAGIC: &[u8; 4] = b"FUGG";
 
 /// The key of the alignment of data.
 const ALIGNMENT: &str = "general.alignment";
@@ -52,48 +31,42 @@ const MAX_DIMENSIONS: u32 = 4;
 /// The smallest number of bytes of an entry of metadata, and of the description of a tensor.
 const MIN_ENTRY: (u64, u64) = (14, 24);
 
-impl Format for Gguf {
-    fn name(&self) -> &'static str {
-        NAME
+/// The index of a file of `len` bytes.
+///
+/// Shapes are in C order, so the extents of the file are reversed. Text of the metadata that is not UTF-8 has U+FFFD in
+/// place of the damaged characters.
+pub(crate) fn index(file: &mut impl Read, len: u64) -> Result<Index, Fault> {
+    let mut reader = Reader::new(file, len);
+    check_version(&mut reader)?;
+    let (tensors, entries) = (reader.u64()?, reader.u64()?);
+    let mut index = Index::default();
+    let least = u128::from(entries) * u128::from(MIN_ENTRY.0)
+        + u128::from(tensors) * u128::from(MIN_ENTRY.1);
+    if least > reader.remaining().into() {
+        let reason = format!(
+            "{entries} entries of metadata and {tensors} tensors exceed the {} bytes that follow",
+            reader.remaining()
+        );
+        return Err(invalid(NAME, reason));
     }
-
-    fn matches(&self, start: &[u8]) -> bool {
-        start.starts_with(MAGIC) || start.starts_with(SWAPPED_MAGIC)
+    for nth in 0..entries {
+        let key = reader.name(|| format!("the key {nth} of the metadata"))?;
+        let kind = reader.u32()?;
+        let value = reader.value(&key, kind)?;
+        if index.metadata.contains_key(&key) {
+            return Err(invalid(NAME, format!("the metadata has the key {key:?} twice")));
+        }
+        index.metadata.insert(key, value);
     }
-
-    fn index<R: Read + Seek>(&self, file: &mut R, len: u64) -> Result<Index, Fault> {
-        let mut reader = Reader::new(file, len);
-        check_version(&mut reader)?;
-        let (tensors, entries) = (reader.u64()?, reader.u64()?);
-        let mut index = Index::default();
-        let least = u128::from(entries) * u128::from(MIN_ENTRY.0)
-            + u128::from(tensors) * u128::from(MIN_ENTRY.1);
-        if least > reader.remaining().into() {
-            let reason = format!(
-                "{entries} entries of metadata and {tensors} tensors exceed the {} bytes that follow",
-                reader.remaining()
-            );
-            return Err(invalid(NAME, reason));
-        }
-        for nth in 0..entries {
-            let key = reader.name(|| format!("the key {nth} of the metadata"))?;
-            let kind = reader.u32()?;
-            let value = reader.value(&key, kind)?;
-            if index.metadata.contains_key(&key) {
-                return Err(invalid(NAME, format!("the metadata has the key {key:?} twice")));
-            }
-            index.metadata.insert(key, value);
-        }
-        for nth in 0..tensors {
-            let name = reader.name(|| format!("the name of the tensor {nth}"))?;
-            let entry = description(&mut reader, &name);
-            // A type that is newer than this crate hides only its own tensors, not the metadata.
-            index.add(NAME, name, entry)?;
-        }
-        let alignment = alignment(&index)?;
-        place(&mut index, alignment, reader.position().next_multiple_of(alignment), len)?;
-        Ok(index)
+    for nth in 0..tensors {
+        let name = reader.name(|| format!("the name of the tensor {nth}"))?;
+        let entry = description(&mut reader, &name);
+        // A type that is newer than this crate hides only its own tensors, not the metadata.
+        index.add(NAME, name, entry)?;
     }
+    let alignment = alignment(&index)?;
+    place(&mut index, alignment, reader.position().next_multiple_of(alignment), len)?;
+    Ok(index)
 }
 
 /// Reads the first bytes and the version.
@@ -101,9 +74,6 @@ fn check_version(reader: &mut Reader<impl Read>) -> Result<(), Fault> {
     let magic: [u8; 4] = reader.bytes()?;
     let version = reader.u32()?;
     let is_swapped = magic == *SWAPPED_MAGIC || (version & 0xffff == 0 && version != 0);
-    if magic != *MAGIC && magic != *SWAPPED_MAGIC {
-        return Err(invalid(NAME, "the first bytes are not GGUF"));
-    }
     match version {
         _ if is_swapped => Err(unsupported(
             NAME,

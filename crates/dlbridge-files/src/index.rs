@@ -7,41 +7,33 @@ use dlbridge::{DataType, Tensor};
 use indexmap::IndexMap;
 
 use crate::Fault;
-use crate::format::invalid;
+use crate::formats::invalid;
 
 /// The tensors of a file by name, in the file's order, and its metadata.
-///
-/// ```
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use dlbridge_files::{Format, Safetensors};
-///
-/// let header = br#"{"x": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}"#;
-/// let file = [&(header.len() as u64).to_le_bytes()[..], header, &[0; 8]].concat();
-/// let index = Safetensors.index(&mut std::io::Cursor::new(&file), file.len() as u64)?;
-/// assert_eq!(index.tensors["x"].shape, [2]);
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Debug, Default)]
-pub struct Index {
+#[derive(Debug, Default)]
+pub(crate) struct Index {
     /// The tensors.
-    pub tensors: IndexMap<String, Entry>,
+    pub(crate) tensors: IndexMap<String, Entry>,
     /// The metadata.
-    pub metadata: BTreeMap<String, Value>,
+    pub(crate) metadata: BTreeMap<String, Value>,
     /// The names of those that cannot be read, such as text in an npz file or an unknown type of GGUF, and the reasons.
-    pub refused: BTreeMap<String, String>,
+    pub(crate) refused: BTreeMap<String, String>,
     /// True if the file is one tensor without a name, as npy: its name is the empty string.
-    pub is_single: bool,
+    pub(crate) is_single: bool,
 }
 
 /// The description of a tensor in a file.
 ///
 /// ```
-/// use dlbridge::DataType;
-/// use dlbridge_files::Entry;
+/// use dlbridge::Tensor;
+/// use dlbridge_files::{Place, TensorFile, to_bytes};
 ///
-/// let entry = Entry::stored(DataType::FLOAT32, vec![2, 3], 128);
-/// assert_eq!((entry.nbytes(), entry.alignment()), (Some(24), 128));
+/// let bytes = to_bytes([("x", &Tensor::from([[1_u8, 2]]))], &Default::default())?;
+/// let file = TensorFile::from_bytes(bytes)?;
+/// let entry = file.entry("x")?;
+/// assert_eq!((&entry.shape[..], entry.nbytes()), (&[1, 2][..], Some(2)));
+/// assert!(matches!(entry.place, Place::Stored { offset } if offset % entry.alignment() == 0));
+/// # Ok::<(), dlbridge_files::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
@@ -63,15 +55,7 @@ pub struct Entry {
     pub(crate) file: usize,
 }
 
-/// Where the elements of a tensor are in a file.
-///
-/// ```
-/// use dlbridge::DataType;
-/// use dlbridge_files::{Entry, Place};
-///
-/// let entry = Entry::stored(DataType::FLOAT32, vec![2, 3], 128);
-/// assert_eq!(entry.place, Place::Stored { offset: 128 });
-/// ```
+/// Where the elements of a tensor are in a file, as in [`Entry::place`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// As they are in memory, from this byte on.
@@ -157,7 +141,7 @@ impl Index {
 
 impl Entry {
     /// The description of elements in C order and this machine's byte order, from a byte of the file on.
-    pub fn stored(dtype: DataType, shape: Vec<usize>, offset: u64) -> Self {
+    pub(crate) fn stored(dtype: DataType, shape: Vec<usize>, offset: u64) -> Self {
         Self {
             dtype,
             shape,

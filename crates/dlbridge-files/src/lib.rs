@@ -30,7 +30,6 @@
 mod checkpoint;
 mod error;
 mod file;
-mod format;
 mod formats;
 mod gguf;
 mod index;
@@ -45,13 +44,7 @@ mod shards;
 
 pub use error::{Error, Fault};
 pub use file::TensorFile;
-pub use format::Format;
-pub use gguf::Gguf;
-pub use index::{Entry, Index, Place, Quantization, Value};
-pub use npy::Npy;
-#[cfg(feature = "npz")]
-pub use npz::Npz;
-pub use safetensors::Safetensors;
+pub use index::{Entry, Place, Quantization, Value};
 pub use save::{FileWriter, Planned, SaveOptions, save, to_bytes};
 
 #[cfg(doctest)]

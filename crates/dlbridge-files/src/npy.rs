@@ -1,54 +1,29 @@
-//! The format npy: a header in Python's notation, and the elements of one array.
+//! NumPy's format [npy](https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html), versions 1.0 to 3.0: a header
+//! in Python's notation, and the elements of one array.
 
 mod header;
 
-use std::io::{self, Read, Seek};
+pub(crate) use header::DTYPES;
 
-use crate::format::{Format, NPY as NAME, invalid, unsupported};
+use std::io::{self, Read};
+
+use crate::formats::{NPY as NAME, invalid, unsupported};
+use crate::index::Index;
 use crate::index::packed;
-use crate::{Entry, Fault, Index, Place};
-
-/// NumPy's format [npy](https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html), versions 1.0 to 3.0.
-///
-/// A file has one array, and no name for it: the tensor's name is the empty string. Python objects, text, dates,
-/// structures and numbers wider than C's `double` are refused. Bytes after the elements are ignored, as NumPy does.
-///
-/// ```
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use dlbridge_files::{Format, Npy};
-///
-/// let header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }\n";
-/// let len = (header.len() as u16).to_le_bytes();
-/// let file = [&b"\x93NUMPY\x01\x00"[..], &len, header, &[0; 8]].concat();
-/// let index = Npy.index(&mut std::io::Cursor::new(&file), file.len() as u64)?;
-/// assert_eq!(index.tensors[""].shape, [2]);
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Npy;
+use crate::{Entry, Fault, Place};
 
 /// The first bytes of a file.
-const MAGIC: &[u8] = b"\x93NUMPY";
+pub(crate) const MAGIC: &[u8] = b"\x93NUMPY";
 
 /// The longest header that is read, in bytes. NumPy itself reads no more than 10 000 of a file that is not trusted.
 pub(crate) const MAX_HEADER: u64 = 1 << 20;
 
-impl Format for Npy {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn matches(&self, start: &[u8]) -> bool {
-        start.starts_with(MAGIC)
-    }
-
-    fn index<R: Read + Seek>(&self, file: &mut R, len: u64) -> Result<Index, Fault> {
-        let mut index = Index { is_single: true, ..Index::default() };
-        let (entry, _) = entry(file, len)?;
-        index.tensors.insert(String::new(), entry);
-        Ok(index)
-    }
+/// The index of a file of `len` bytes: one array, whose name is the empty string. Bytes after the elements are ignored, as
+/// NumPy does.
+pub(crate) fn index(file: &mut impl Read, len: u64) -> Result<Index, Fault> {
+    let mut index = Index { is_single: true, ..Index::default() };
+    index.tensors.insert(String::new(), entry(file, len)?.0);
+    Ok(index)
 }
 
 /// Reads the header of an array of `len` bytes, and returns its description and the header's length.
@@ -109,7 +84,7 @@ fn read(file: &mut impl Read, bytes: &mut [u8]) -> Result<(), Fault> {
     file.read_exact(bytes).map_err(|error| match error.kind() {
         io::ErrorKind::UnexpectedEof => invalid(NAME, "the file ends within the header"),
         // Of a deflated stream.
-        io::ErrorKind::InvalidData => invalid(NAME, error.to_string()),
+        io::ErrorKind::InvalidInput => invalid(NAME, error.to_string()),
         _ => Fault::Io(error),
     })
 }

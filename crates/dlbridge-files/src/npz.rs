@@ -1,48 +1,25 @@
-//! The format npz: a zip archive of npy files.
+//! NumPy's format [npz](https://numpy.org/doc/stable/reference/generated/numpy.savez.html): a zip archive of npy files.
 
-use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom};
+use std::io::{BufReader, ErrorKind, Read, Seek};
 
-use flate2::{Decompress, FlushDecompress, Status};
-use zip::read::{ArchiveOffset, Config, ZipFileEntry};
+use flate2::read::DeflateDecoder;
+use zip::read::{ArchiveOffset, Config, ZipFile};
 use zip::result::ZipError;
 use zip::{CompressionMethod, ZipArchive};
 
-use crate::format::{Format, NPZ as NAME, invalid, unsupported};
+use crate::formats::{NPZ as NAME, invalid, unsupported};
+use crate::index::Index;
 use crate::npy::{self, MAX_HEADER};
-use crate::{Entry, Fault, Index, Place};
-
-/// NumPy's format [npz](https://numpy.org/doc/stable/reference/generated/numpy.savez.html): a zip archive of npy files.
-///
-/// Members that end in `.npy` are tensors, named without that suffix; other members are ignored. A member is stored or
-/// deflated, as `numpy.savez` and `numpy.savez_compressed` write them. Encrypted members and other methods of
-/// compression are refused, and two members of one name. Members of a dtype that no tensor has, such as text, are refused when
-/// they are asked for, unless all are. The checksums of members are not compared.
-///
-/// ```
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use dlbridge_files::{Format, Npz};
-///
-/// // The end of an archive without members.
-/// let file = [&b"PK\x05\x06"[..], &[0; 18]].concat();
-/// let index = Npz.index(&mut std::io::Cursor::new(&file), file.len() as u64)?;
-/// assert!(index.tensors.is_empty());
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Npz;
+use crate::{Entry, Fault, Place};
 
 /// The end of the names of members that are tensors.
 const SUFFIX: &str = ".npy";
 
 /// The first bytes of the header of a member.
-const MEMBER: &[u8] = b"PK\x03\x04";
+pub(crate) const MEMBER: &[u8] = b"PK\x03\x04";
 
 /// The first bytes of an archive without members.
-const NO_MEMBER: &[u8] = b"PK\x05\x06";
-
-/// The number of bytes of a member's header before its name.
-const MEMBER_LEN: u64 = 30;
+pub(crate) const NO_MEMBER: &[u8] = b"PK\x05\x06";
 
 /// One read covers the headers of a member: that of zip, with its name, and that of npy.
 const READ: usize = 1024;
@@ -54,38 +31,27 @@ const MAX_RATIO: u64 = 1032;
 /// bytes many times, and a header can inflate to a thousand times its bytes.
 const MAX_HEADERS: u64 = 4;
 
-impl Format for Npz {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn matches(&self, start: &[u8]) -> bool {
-        start.starts_with(MEMBER) || start.starts_with(NO_MEMBER)
-    }
-
-    fn index<R: Read + Seek>(&self, file: &mut R, len: u64) -> Result<Index, Fault> {
-        index(open(file, len, NAME)?, len)
-    }
-}
-
 /// The index of an archive.
-pub(crate) fn index(archive: Zip<impl Read + Seek>, len: u64) -> Result<Index, Fault> {
+///
+/// Members that end in `.npy` are tensors, named without that suffix. Those of a dtype that no tensor has are hidden, unless
+/// all are. The checksums of members are not compared.
+pub(crate) fn index(mut archive: Zip<impl Read + Seek>, len: u64) -> Result<Index, Fault> {
     let members = archive.metadata();
-    let file = archive.into_inner().into_inner();
     let mut index = Index::default();
-    let mut archive = Archive {
-        file: BufReader::with_capacity(READ, file),
-        len,
-        inflater: Decompress::new(false),
-        headers: 0,
-    };
+    let mut headers = 0;
     for nth in 0..members.len() {
-        let member = members.entry(nth).map_err(|error| fault(error, len, NAME))?;
-        let name = member.name().map_err(|error| fault(error, len, NAME))?;
+        let name = members.entry(nth).and_then(|member| Ok(member.name()?.into_owned()));
+        let name = name.map_err(|error| fault(error, len, NAME))?;
         let Some(name) = name.strip_suffix(SUFFIX) else { continue };
-        let entry = archive.entry(&member);
+        let member = archive.by_index_raw(nth).map_err(|error| fault(error, len, NAME));
+        let entry = member.and_then(|member| entry(member, len, &mut headers));
         index.add(NAME, name.to_owned(), entry).map_err(|fault| of_member(name, fault))?;
-        check_headers(archive.headers, len)?;
+        if headers > len.saturating_mul(MAX_HEADERS).saturating_add(MAX_HEADER) {
+            let reason = format!(
+                "the headers of its arrays have more than {MAX_HEADERS} times its {len} bytes"
+            );
+            return Err(invalid(NAME, reason));
+        }
     }
     if index.tensors.is_empty() && index.refused.is_empty() && !members.is_empty() {
         return Err(unsupported(
@@ -101,42 +67,19 @@ pub(crate) fn index(archive: Zip<impl Read + Seek>, len: u64) -> Result<Index, F
     Ok(index)
 }
 
-/// Checks the number of bytes of all headers together.
-fn check_headers(headers: u64, len: u64) -> Result<(), Fault> {
-    if headers > len.saturating_mul(MAX_HEADERS).saturating_add(MAX_HEADER) {
-        let reason =
-            format!("the headers of its arrays have more than {MAX_HEADERS} times its {len} bytes");
-        return Err(invalid(NAME, reason));
-    }
-    Ok(())
-}
-
 /// An archive of any format.
 pub(crate) type Zip<R> = ZipArchive<BufReader<R>>;
 
 /// Reads the list of members at the end of an archive.
-pub(crate) fn open<R: Read + Seek>(
-    file: R,
-    len: u64,
-    format: &'static str,
-) -> Result<Zip<R>, Fault> {
+pub(crate) fn open<R: Read + Seek>(file: R, len: u64) -> Result<Zip<R>, Fault> {
     // The archive begins with the file, so that no search for its begin reads the whole file.
     let config = Config { archive_offset: ArchiveOffset::Known(0) };
-    let archive = ZipArchive::with_config(config, BufReader::new(file));
-    let archive = archive.map_err(|error| fault(error, len, format))?;
+    let archive = ZipArchive::with_config(config, BufReader::with_capacity(READ, file));
+    let archive = archive.map_err(|error| fault(error, len, "zip"))?;
     if archive.has_duplicate_names() {
-        return Err(invalid(format, "two members have the same name"));
+        return Err(invalid("zip", "two members have the same name"));
     }
     Ok(archive)
-}
-
-/// An archive whose members are read one after the other.
-struct Archive<R> {
-    file: BufReader<R>,
-    len: u64,
-    inflater: Decompress,
-    /// The bytes of all arrays' headers that were read.
-    headers: u64,
 }
 
 /// Counts the bytes that are read.
@@ -153,71 +96,40 @@ impl<R: Read> Read for Counted<'_, R> {
     }
 }
 
-impl<R: Read + Seek> Archive<R> {
-    /// Reads the headers of a member.
-    fn entry(&mut self, member: &ZipFileEntry<'_>) -> Result<Entry, Fault> {
-        if member.encrypted() {
-            return Err(unsupported(NAME, "it is encrypted"));
-        }
-        let begin = self.go_to_data(member.header_start())?;
-        let (stored, size) = (member.compressed_size(), member.size());
-        if begin.checked_add(stored).is_none_or(|end| end > self.len) {
-            let reason = format!(
-                "it has {stored} bytes from byte {begin} on, and the file has {} bytes",
-                self.len
-            );
-            return Err(invalid(NAME, reason));
-        }
-        let mut stream = self.file.by_ref().take(stored);
-        let method = member.compression();
-        if method == CompressionMethod::STORE {
-            if stored != size {
-                let reason = format!("it has {stored} bytes, and {size} when read");
-                return Err(invalid(NAME, reason));
-            }
-            let mut stream = Counted { inner: &mut stream, count: &mut self.headers };
-            let (entry, header) = npy::entry(&mut stream, size)?;
-            let place = Place::Stored { offset: begin + header };
-            return Ok(Entry { place, ..entry });
-        }
-        if method != CompressionMethod::DEFLATE {
-            return Err(unsupported(
-                NAME,
-                format!(
-                    "it is compressed by {}, and only deflated members can be read",
-                    method_name(method)
-                ),
-            ));
-        }
-        if size > stored.saturating_mul(MAX_RATIO) {
-            let reason = format!("its {stored} bytes cannot inflate to {size} bytes");
-            return Err(invalid(NAME, reason));
-        }
-        let inflated = Inflated::new(stream, &mut self.inflater);
-        let mut inflated = Counted { inner: inflated, count: &mut self.headers };
-        let (entry, skip) = npy::entry(&mut inflated, size)?;
-        let place = Place::Deflated { offset: begin, len: stored, skip };
-        Ok(Entry { place, ..entry })
+/// Reads the header of a member's array, in an archive of `len` bytes, and counts its bytes.
+fn entry(member: ZipFile<'_, impl Read>, len: u64, headers: &mut u64) -> Result<Entry, Fault> {
+    if member.encrypted() {
+        return Err(unsupported(NAME, "it is encrypted"));
     }
-
-    /// Reads the header of a member, and returns the first byte of its data, at which the file then is.
-    fn go_to_data(&mut self, header: u64) -> Result<u64, Fault> {
-        let none = || invalid(NAME, format!("no header of a member is at byte {header}"));
-        if header.checked_add(MEMBER_LEN).is_none_or(|end| end > self.len) {
-            return Err(none());
+    let (begin, stored, size) =
+        (member.data_start().unwrap_or(len), member.compressed_size(), member.size());
+    if begin.checked_add(stored).is_none_or(|end| end > len) {
+        let reason =
+            format!("it has {stored} bytes from byte {begin} on, and the file has {len} bytes");
+        return Err(invalid(NAME, reason));
+    }
+    match member.compression() {
+        CompressionMethod::STORE if stored == size => {
+            let mut counted = Counted { inner: member, count: headers };
+            let (entry, header) = npy::entry(&mut counted, size)?;
+            Ok(Entry { place: Place::Stored { offset: begin + header }, ..entry })
         }
-        let mut bytes = [0; MEMBER_LEN as usize];
-        self.file.seek(SeekFrom::Start(header))?;
-        self.file.read_exact(&mut bytes)?;
-        if !bytes.starts_with(MEMBER) {
-            return Err(none());
+        CompressionMethod::STORE => {
+            Err(invalid(NAME, format!("it has {stored} bytes, and {size} when read")))
         }
-        // The lengths of the name and of the extra fields, which can differ from those in the list of members.
-        let [.., name0, name1, extra0, extra1] = bytes;
-        let skip = u64::from(u16::from_le_bytes([name0, name1]))
-            + u64::from(u16::from_le_bytes([extra0, extra1]));
-        self.file.seek_relative(skip as i64)?;
-        Ok(header + MEMBER_LEN + skip)
+        CompressionMethod::DEFLATE if size > stored.saturating_mul(MAX_RATIO) => {
+            Err(invalid(NAME, format!("its {stored} bytes cannot inflate to {size} bytes")))
+        }
+        CompressionMethod::DEFLATE => {
+            let inner = DeflateDecoder::new_with_buf(member, vec![0; STEP]);
+            let (entry, skip) = npy::entry(&mut Counted { inner, count: headers }, size)?;
+            Ok(Entry { place: Place::Deflated { offset: begin, len: stored, skip }, ..entry })
+        }
+        method => {
+            let method = method_name(method);
+            let advice = "only deflated members can be read";
+            Err(unsupported(NAME, format!("it is compressed by {method}, and {advice}")))
+        }
     }
 }
 
@@ -267,36 +179,3 @@ fn method_name(method: CompressionMethod) -> String {
 /// The largest number of deflated bytes that are inflated at once. The inflater works as far ahead as its input allows,
 /// and only the header is read.
 const STEP: usize = 16;
-
-/// Inflates a stream with a given inflater: a new one for each member would take longer than their headers.
-struct Inflated<'a, B> {
-    stream: B,
-    inflater: &'a mut Decompress,
-}
-
-impl<'a, B: BufRead> Inflated<'a, B> {
-    fn new(stream: B, inflater: &'a mut Decompress) -> Self {
-        inflater.reset(false);
-        Self { stream, inflater }
-    }
-}
-
-impl<B: BufRead> Read for Inflated<'_, B> {
-    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        loop {
-            let input = self.stream.fill_buf()?;
-            let input = &input[..input.len().min(STEP)];
-            let (read, written) = (self.inflater.total_in(), self.inflater.total_out());
-            let status =
-                self.inflater.decompress(input, bytes, FlushDecompress::None).map_err(|_| {
-                    io::Error::new(io::ErrorKind::InvalidData, "the deflated bytes are damaged")
-                })?;
-            let read = (self.inflater.total_in() - read) as usize;
-            let written = (self.inflater.total_out() - written) as usize;
-            self.stream.consume(read);
-            if written > 0 || read == 0 || status == Status::StreamEnd {
-                return Ok(written);
-            }
-        }
-    }
-}

@@ -1,27 +1,18 @@
-//! The format safetensors: a length of 8 bytes, a header in JSON, and the data.
+//! The format [safetensors](https://github.com/huggingface/safetensors): a length of 8 bytes, a header in JSON, and the data.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io::{Read, Seek};
+use std::io::Read;
 
 use dlbridge::{DataType, MAX_NDIM};
 use indexmap::IndexMap;
-use serde::Deserializer as _;
-use serde::de::{self, Deserialize, MapAccess, SeqAccess, Visitor};
+use serde::de::{self, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer as _};
 
-use crate::format::{Format, SAFETENSORS as NAME, invalid};
-use crate::{Entry, Fault, Index, Value};
-
-/// The format [safetensors](https://github.com/huggingface/safetensors).
-///
-/// ```
-/// use dlbridge_files::{Format, Safetensors};
-///
-/// assert_eq!(Safetensors.name(), "safetensors");
-/// ```
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Safetensors;
+use crate::formats::{SAFETENSORS as NAME, invalid};
+use crate::index::Index;
+use crate::{Entry, Fault, Value};
 
 /// The name in the header that the format reserves for metadata.
 pub(crate) const METADATA: &str = "__metadata__";
@@ -55,43 +46,26 @@ pub(crate) const DTYPES: [(&str, DataType); 22] = [
     ("F4", DataType::FLOAT4_E2M1FN),
 ];
 
-impl Format for Safetensors {
-    fn name(&self) -> &'static str {
-        NAME
+/// The index of a file of `len` bytes.
+pub(crate) fn index(file: &mut impl Read, len: u64) -> Result<Index, Fault> {
+    let mut length = [0; 8];
+    file.read_exact(&mut length)?;
+    let header_len = u64::from_le_bytes(length);
+    if header_len > MAX_HEADER {
+        let reason =
+            format!("the header has {header_len} bytes, and at most {MAX_HEADER} are allowed");
+        return Err(invalid(NAME, reason));
     }
-
-    fn matches(&self, start: &[u8]) -> bool {
-        start.get(8) == Some(&b'{')
+    let rest = len.saturating_sub(8);
+    if header_len > rest {
+        let reason = format!("the header has {header_len} bytes, and only {rest} follow");
+        return Err(invalid(NAME, reason));
     }
-
-    fn index<R: Read + Seek>(&self, file: &mut R, len: u64) -> Result<Index, Fault> {
-        let mut length = [0; 8];
-        if len < 8 {
-            return Err(invalid(
-                NAME,
-                format!("it has {len} bytes, and a header begins with 8 for its length"),
-            ));
-        }
-        file.read_exact(&mut length)?;
-        let header_len = u64::from_le_bytes(length);
-        if header_len > MAX_HEADER {
-            return Err(invalid(
-                NAME,
-                format!("the header has {header_len} bytes, and at most {MAX_HEADER} are allowed"),
-            ));
-        }
-        if header_len > len - 8 {
-            return Err(invalid(
-                NAME,
-                format!("the header has {header_len} bytes, and only {} follow", len - 8),
-            ));
-        }
-        let mut header = vec![0; header_len as usize];
-        file.read_exact(&mut header)?;
-        let text = std::str::from_utf8(&header)
-            .map_err(|error| invalid(NAME, format!("the header is not UTF-8: {error}")))?;
-        parsed(text, 8 + header_len, len - 8 - header_len)
-    }
+    let mut header = vec![0; header_len as usize];
+    file.read_exact(&mut header)?;
+    let text = std::str::from_utf8(&header)
+        .map_err(|error| invalid(NAME, format!("the header is not UTF-8: {error}")))?;
+    parsed(text, 8 + header_len, rest - header_len)
 }
 
 /// The index that a header describes, for data of `data_len` bytes from byte `begin` on.
@@ -104,9 +78,9 @@ fn parsed(header: &str, begin: u64, data_len: u64) -> Result<Index, Fault> {
     let tensors = IndexMap::with_capacity(described.len());
     let mut index = Index { tensors, metadata, ..Index::default() };
     // The format's own library demands this order of the data, without gaps.
-    described.sort_by_key(|(_, tensor)| tensor.range);
+    described.sort_by_key(|(_, tensor)| tensor.data_offsets);
     let mut end = 0;
-    for (name, Described { dtype, shape, range }) in described {
+    for (name, Described { dtype: Dtype(dtype), shape, data_offsets: range }) in described {
         if range.0 != end {
             return Err(invalid(
                 NAME,
@@ -176,11 +150,13 @@ struct Header {
     metadata: BTreeMap<String, Value>,
 }
 
-/// The description of a tensor in a header.
+/// The description of a tensor in a header. A further field could give the bytes another meaning.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Described {
-    dtype: DataType,
+    dtype: Dtype,
     shape: Vec<usize>,
-    range: (u64, u64),
+    data_offsets: (u64, u64),
 }
 
 /// Visits a header.
@@ -216,111 +192,16 @@ impl<'de> Visitor<'de> for Headers {
     }
 }
 
-impl<'de> Deserialize<'de> for Described {
-    fn deserialize<D: de::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(Descriptions)
-    }
-}
-
-/// Visits the description of a tensor.
-struct Descriptions;
-
-impl<'de> Visitor<'de> for Descriptions {
-    type Value = Described;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object with dtype, shape and data_offsets")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Described, A::Error> {
-        let (mut dtype, mut shape, mut range) = (None, None, None);
-        while let Some(Text(key)) = map.next_key()? {
-            let is_second = match &*key {
-                "dtype" => dtype.replace(map.next_value::<Dtype>()?.0).is_some(),
-                "shape" => shape.replace(map.next_value()?).is_some(),
-                "data_offsets" => range.replace(map.next_value()?).is_some(),
-                _ => {
-                    // As strict as the format's own library: numbers and nesting are checked.
-                    map.next_value::<Ignored>()?;
-                    false
-                }
-            };
-            if is_second {
-                return Err(de::Error::custom(format_args!("a tensor has two fields {key:?}")));
-            }
-        }
-        Ok(Described {
-            dtype: dtype.ok_or_else(|| de::Error::missing_field("dtype"))?,
-            shape: shape.ok_or_else(|| de::Error::missing_field("shape"))?,
-            range: range.ok_or_else(|| de::Error::missing_field("data_offsets"))?,
-        })
-    }
-}
-
-/// A value that is checked and dropped.
-struct Ignored;
-
-impl<'de> Deserialize<'de> for Ignored {
-    fn deserialize<D: de::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Self)
-    }
-}
-
-impl<'de> Visitor<'de> for Ignored {
-    type Value = Self;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("any value")
-    }
-
-    fn visit_unit<E>(self) -> Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_str<E>(self, _: &str) -> Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self, A::Error> {
-        while let Some(Self) = items.next_element()? {}
-        Ok(self)
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut items: A) -> Result<Self, A::Error> {
-        while let Some((Self, Self)) = items.next_entry()? {}
-        Ok(self)
-    }
-}
-
-/// Text, which is borrowed from the header unless it has escapes.
-#[derive(serde::Deserialize)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
-
 /// A dtype by its name in a header.
+#[derive(Deserialize)]
+#[serde(try_from = "Cow<'_, str>")]
 struct Dtype(DataType);
 
-impl<'de> Deserialize<'de> for Dtype {
-    fn deserialize<D: de::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let Text(name) = Text::deserialize(deserializer)?;
+impl TryFrom<Cow<'_, str>> for Dtype {
+    type Error = String;
+
+    fn try_from(name: Cow<'_, str>) -> Result<Self, String> {
         let known = DTYPES.iter().find(|(known, _)| *known == name);
-        known
-            .map(|&(_, dtype)| Self(dtype))
-            .ok_or_else(|| de::Error::custom(format_args!("the dtype {name:?} is unknown")))
+        known.map(|&(_, dtype)| Self(dtype)).ok_or(format!("the dtype {name:?} is unknown"))
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 
 use serde::Deserialize;
 
-use crate::format::invalid;
+use crate::formats::invalid;
 use crate::safetensors::MAX_HEADER;
 use crate::{Error, Fault, formats};
 

@@ -8,9 +8,9 @@ mod crafted;
 use std::io::Cursor;
 
 use archives::{Member, archive, stored};
-use crafted::{assert_refused_by, read};
+use crafted::{assert_refused_by, open, read};
 use dlbridge::{DataType, MAX_NDIM, Tensor};
-use dlbridge_files::{Error, Fault, Npz, TensorFile, Value};
+use dlbridge_files::{Fault, TensorFile, Value};
 
 /// An archive of a pickle and one storage, whose bytes are 0, 1, 2 and so on.
 fn saved(pickle: &[u8]) -> Vec<u8> {
@@ -70,10 +70,6 @@ fn tensor(class: &str, offset: i32, shape: &[i32], strides: &[i32]) -> Vec<u8> {
 
 fn bytes(shape: &[i32], strides: &[i32]) -> Vec<u8> {
     tensor("torch ByteStorage", 3, shape, strides)
-}
-
-fn open(file: &[u8]) -> Result<TensorFile, Error> {
-    TensorFile::from_bytes(file.to_vec())
 }
 
 fn value(pickled: &[u8]) -> TensorFile {
@@ -433,8 +429,8 @@ fn archives_of_other_programs_are_refused() {
         "it needs __main__.Net, which no state dict needs; save that, or use torch.load if you trust the file",
     );
     assert_refused_by(
-        &Npz,
-        &saved(b""),
+        "npz",
+        &archive(&[stored("m/other.pkl", "")], false),
         "none of its members is an .npy file, or the data.pkl of torch.save",
     );
 }

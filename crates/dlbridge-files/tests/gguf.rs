@@ -3,11 +3,11 @@
 mod common;
 mod crafted;
 
-use std::io::Cursor;
+use std::io::{self, Cursor, Read, Seek, SeekFrom};
 
-use crafted::{assert_refused_by, index_of, read};
+use crafted::{assert_refused_by, open, read};
 use dlbridge::{DataType, TensorRef};
-use dlbridge_files::{Fault, Format, Gguf, Index, Place, Quantization, TensorFile, Value};
+use dlbridge_files::{Fault, Place, Quantization, TensorFile, Value};
 
 const UINT32: u32 = 4;
 const TEXT: u32 = 8;
@@ -64,13 +64,9 @@ impl Parts {
     }
 }
 
-fn index(file: &[u8]) -> Result<Index, Fault> {
-    index_of(&Gguf, file)
-}
-
 #[track_caller]
 fn assert_refused(file: &[u8], message: &str) {
-    assert_refused_by(&Gguf, file, message);
+    assert_refused_by("GGUF", file, message);
 }
 
 #[test]
@@ -87,7 +83,8 @@ fn element_types_are_read_in_c_order() {
     ];
     for (kind, dtype) in kinds {
         let file = Parts::default().tensor("x", &[3, 2], kind, 0).data([0; 48]).file();
-        let entry = &index(&file).unwrap().tensors["x"];
+        let opened = open(&file).unwrap();
+        let entry = &opened.tensors()["x"];
         assert_eq!((entry.dtype, &entry.shape[..]), (dtype, &[2, 3][..]));
         assert_eq!(entry.quantization, None);
         assert_eq!(entry.place, Place::Stored { offset: file.len() as u64 - 48 });
@@ -284,7 +281,8 @@ fn metadata_of_each_type_is_read() {
         .entry("i64", 11, i64::MIN.to_le_bytes())
         .entry("f64", 12, 0.1_f64.to_le_bytes())
         .file();
-    let metadata = index(&file).unwrap().metadata;
+    let file = open(&file).unwrap();
+    let metadata = file.metadata();
     let bytes = Value::Array(vec![Value::Uint(1), Value::Uint(2)]);
     for (key, value) in [
         ("u8", Value::Uint(255)),
@@ -316,10 +314,10 @@ fn alignment_is_that_of_the_metadata() {
     };
     let file = parts(64).aligned(64);
     assert_eq!(
-        index(&file).unwrap().tensors["x"].place,
+        open(&file).unwrap().tensors()["x"].place,
         Place::Stored { offset: file.len() as u64 - 65 }
     );
-    assert_eq!(index(&parts(8).aligned(8)).unwrap().tensors["y"].shape, [1]);
+    assert_eq!(open(&parts(8).aligned(8)).unwrap().tensors()["y"].shape, [1]);
     let message = "tensor \"y\" is at byte 64 of the data, which is not a multiple of 128";
     assert_refused(&parts(128).aligned(128), message);
     let demand = "and must be a power of two from 8 to 2^31, of type uint32";
@@ -338,14 +336,14 @@ fn empty_tensors_are_read() {
     let file = read(&bytes);
     assert_eq!(file.tensor("x").unwrap().shape(), [4, 0]);
     assert_eq!(file.tensor("y").unwrap().shape(), [0, 144]);
-    assert!(index(&Parts::default().file()).unwrap().tensors.is_empty());
+    assert!(open(&Parts::default().file()).unwrap().tensors().is_empty());
 }
 
 #[test]
 fn versions_other_than_2_and_3_are_refused() {
     let mut file = Parts::default().tensor("x", &[1], 24, 0).data([7]).file();
     file[4] = 2;
-    assert_eq!(index(&file).unwrap().tensors["x"].shape, [1]);
+    assert_eq!(open(&file).unwrap().tensors()["x"].shape, [1]);
     for version in [0, 1, 4] {
         file[4] = version;
         assert_refused(&file, &format!("its version is {version}, and only 2 and 3 are known"));
@@ -355,8 +353,6 @@ fn versions_other_than_2_and_3_are_refused() {
     assert_refused(&file, message);
     file[..4].copy_from_slice(b"FUGG");
     assert_refused(&file, message);
-    file[..4].copy_from_slice(b"GGUX");
-    assert_refused(&file, "the first bytes are not GGUF");
 }
 
 #[test]
@@ -375,7 +371,7 @@ fn tensors_that_overlap_or_exceed_the_file_are_refused() {
         parts.tensor("z", &[0], 24, 32).data([0; 65]).file()
     };
     assert_refused(&overlapping(32), "tensors \"y\" and \"x\" overlap");
-    assert!(index(&overlapping(64)).is_ok());
+    assert!(open(&overlapping(64)).is_ok());
     let file = overlapping(64);
     let len = file.len();
     let message = format!("tensor \"x\" ends at byte {len}, and the file has {} bytes", len - 1);
@@ -394,7 +390,7 @@ fn shapes_that_exceed_all_memory_are_refused() {
     }
     // No element, and just fewer bytes than the largest memory.
     let empty = Parts::default().tensor("x", &[0, (1 << 61) - 1], 0, 0).file();
-    assert_eq!(index(&empty).unwrap().tensors["x"].nbytes(), Some(0));
+    assert_eq!(open(&empty).unwrap().tensors()["x"].nbytes(), Some(0));
     let file = Parts::default().tensor("x", &[1 << 63, 2], 12, 0).file();
     assert_refused(&file, "tensor \"x\" has more bytes than any file");
     let file = Parts::default().tensor("x", &[1; 5], 0, 0).data([0; 4]).file();
@@ -430,7 +426,7 @@ fn deeply_nested_arrays_are_refused() {
         let arrays = [&level.repeat(depth - 1)[..], &innermost].concat();
         Parts::default().entry("key", ARRAY, arrays).file()
     };
-    assert!(index(&nested(8)).is_ok());
+    assert!(open(&nested(8)).is_ok());
     assert_refused(&nested(9), "the key \"key\" has arrays nested more than 8 deep");
 }
 
@@ -457,20 +453,35 @@ fn counts_that_exceed_the_file_are_refused() {
     );
 }
 
+/// A file that says that it has 2^40 bytes.
+struct Long(Cursor<Vec<u8>>);
+
+impl Read for Long {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.0.read(bytes)
+    }
+}
+
+impl Seek for Long {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        if let SeekFrom::End(0) = to { Ok(1 << 40) } else { self.0.seek(to) }
+    }
+}
+
 #[test]
 fn long_header_is_refused() {
     let file = Parts::default().entry("key", TEXT, (1_u64 << 39).to_le_bytes()).file();
-    let fault = Gguf.index(&mut Cursor::new(&file), 1 << 40).unwrap_err().to_string();
+    let error = TensorFile::from_reader(Long(Cursor::new(file))).unwrap_err().to_string();
     let message = "not a valid GGUF file: the header has more than 100000000 bytes, or is damaged";
-    assert_eq!(fault, message);
+    assert_eq!(error, message);
 }
 
 #[test]
 fn truncated_file_is_refused() {
     let parts = Parts::default().entry("key", TEXT, text("value")).tensor("x", &[3, 2], 0, 0);
     let file = parts.data([0; 24]).file();
-    for len in (0..file.len()).step_by(if cfg!(miri) { 9 } else { 1 }) {
-        let fault = index(&file[..len]).unwrap_err();
-        assert!(matches!(fault, Fault::Format { format: "GGUF", .. }), "{len}: {fault}");
+    for len in (4..file.len()).step_by(if cfg!(miri) { 9 } else { 1 }) {
+        let error = open(&file[..len]).unwrap_err();
+        assert!(matches!(error.fault(), Fault::Format { format: "GGUF", .. }), "{len}: {error}");
     }
 }

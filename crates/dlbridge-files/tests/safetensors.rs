@@ -6,13 +6,10 @@ mod common;
 
 use std::collections::HashMap;
 use std::fs;
-use std::io::Cursor;
 
 use common::Folder;
 use dlbridge::{Access, DataType, Tensor, TensorRef};
-use dlbridge_files::{
-    Fault, FileWriter, Format, Planned, Safetensors, SaveOptions, TensorFile, Value, save,
-};
+use dlbridge_files::{Fault, FileWriter, Planned, SaveOptions, TensorFile, Value, save};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 
 fn file_of(header: &str, data: usize) -> Vec<u8> {
@@ -20,7 +17,7 @@ fn file_of(header: &str, data: usize) -> Vec<u8> {
 }
 
 fn fault(file: &[u8]) -> String {
-    Safetensors.index(&mut Cursor::new(file), file.len() as u64).unwrap_err().to_string()
+    TensorFile::from_bytes(file.to_vec()).unwrap_err().to_string()
 }
 
 /// The names of the files, sorted.
@@ -233,8 +230,7 @@ fn what_cannot_be_written_is_refused_before_a_file_appears() {
 
 #[test]
 fn damage_is_named() {
-    assert!(fault(b"1234567").contains("it has 7 bytes"));
-    assert!(fault(&u64::MAX.to_le_bytes()).contains("at most 100000000 are allowed"));
+    assert!(fault(&[&[0xff; 8][..], b"{"].concat()).contains("at most 100000000 are allowed"));
     assert!(fault(&file_of("{}", 0)[..9]).contains("only 1 follow"));
     assert!(fault(&file_of("{\"\u{fe}", 0)).contains("header is not valid"));
     assert!(fault(&file_of("{} {}", 0)).contains("header is not valid"));
@@ -261,12 +257,14 @@ fn damage_is_named() {
     assert!(one(&deep).contains("1025 dimensions, and at most 1024"));
     let strange = r#"{"dtype": "U8", "shape": [8], "data_offsets": [0, 8], "more": 1e999}"#;
     assert!(one(strange).contains("header is not valid"));
+    let strange = r#"{"dtype": "U8", "shape": [8], "data_offsets": [0, 8], "more": 1}"#;
+    assert!(one(strange).contains("unknown field `more`"));
     let second = r#"{"dtype": "U8", "dtype": "I8", "shape": [8], "data_offsets": [0, 8]}"#;
-    assert!(one(second).contains("two fields \"dtype\""));
+    assert!(one(second).contains("duplicate field `dtype`"));
     let escaped = r#"{"x": {"d\u0074ype": "\u0055\u0038", "shape": [8], "data_offsets": [0, 8]}}"#;
     let file = file_of(escaped, 8);
-    let index = Safetensors.index(&mut Cursor::new(&file), file.len() as u64).unwrap();
-    assert_eq!(index.tensors["x"].dtype, DataType::UINT8);
+    let file = TensorFile::from_bytes(file).unwrap();
+    assert_eq!(file.tensors()["x"].dtype, DataType::UINT8);
     let twice = r#"{"x": {"dtype": "U8", "shape": [4], "data_offsets": [0, 4]},
                     "x": {"dtype": "U8", "shape": [4], "data_offsets": [4, 8]}}"#;
     assert!(fault(&file_of(twice, 8)).contains("two tensors have the name"));

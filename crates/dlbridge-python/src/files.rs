@@ -187,7 +187,7 @@ impl Writer {
         }
         let planned: Vec<Planned> = planned
             .into_iter()
-            .map(|(name, dtype, shape)| Ok(Planned::of_elements(name, dtype.parse()?, shape)))
+            .map(|(name, dtype, shape)| Ok(Planned::new(name, dtype.parse()?, shape)))
             .collect::<Result<_, dlbridge::Error>>()
             .map_err(|error| PyValueError::new_err(error.to_string()))?;
         let writer = py.detach(|| FileWriter::create(path, planned, &options)).map_err(raised)?;

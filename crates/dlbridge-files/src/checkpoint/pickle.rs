@@ -1,7 +1,7 @@
 //! Reads a pickle as data: the objects in it, and the calls that would make others. Nothing is called.
 
 use super::NAME;
-use crate::format::{invalid, unsupported};
+use crate::formats::{invalid, unsupported};
 use crate::{Fault, Value};
 
 /// The largest number of objects. Those of 100 000 tensors are 1.3 million.

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read};
 
-use crate::format::{GGUF as NAME, invalid};
+use crate::formats::{GGUF as NAME, invalid};
 use crate::{Fault, Value};
 
 /// The longest header that is read, in bytes, as for safetensors. Values take up to 32 times as much memory.

@@ -3,7 +3,7 @@
 use dlbridge::DataType;
 
 use super::blocks::{self, Read, bfloat16, each, float16};
-use crate::format::{GGUF as NAME, invalid, unsupported};
+use crate::formats::{GGUF as NAME, invalid, unsupported};
 use crate::{Entry, Fault, Quantization};
 
 /// Makes [`BLOCKS`] of the names of the functions in [`blocks`] that read one block, for types that this crate reads.

@@ -3,7 +3,7 @@
 use dlbridge::{DataType, MAX_NDIM};
 
 use crate::Fault;
-use crate::format::{NPY as NAME, invalid, unsupported};
+use crate::formats::{NPY as NAME, invalid, unsupported};
 
 /// The values of a header.
 pub(super) struct Header<'a> {
@@ -204,21 +204,21 @@ impl<'a> Parser<'a> {
 }
 
 /// The dtypes that tensors have, without the byte order.
-const DTYPES: [(&[u8], DataType); 14] = [
-    (b"b1", DataType::BOOL),
-    (b"i1", DataType::INT8),
-    (b"i2", DataType::INT16),
-    (b"i4", DataType::INT32),
-    (b"i8", DataType::INT64),
-    (b"u1", DataType::UINT8),
-    (b"u2", DataType::UINT16),
-    (b"u4", DataType::UINT32),
-    (b"u8", DataType::UINT64),
-    (b"f2", DataType::FLOAT16),
-    (b"f4", DataType::FLOAT32),
-    (b"f8", DataType::FLOAT64),
-    (b"c8", DataType::COMPLEX64),
-    (b"c16", DataType::COMPLEX128),
+pub(crate) const DTYPES: [(&str, DataType); 14] = [
+    ("b1", DataType::BOOL),
+    ("i1", DataType::INT8),
+    ("i2", DataType::INT16),
+    ("i4", DataType::INT32),
+    ("i8", DataType::INT64),
+    ("u1", DataType::UINT8),
+    ("u2", DataType::UINT16),
+    ("u4", DataType::UINT32),
+    ("u8", DataType::UINT64),
+    ("f2", DataType::FLOAT16),
+    ("f4", DataType::FLOAT32),
+    ("f8", DataType::FLOAT64),
+    ("c8", DataType::COMPLEX64),
+    ("c16", DataType::COMPLEX128),
 ];
 
 /// The dtype that a text stands for, and true if the byte order is the one that this machine does not have.
@@ -228,7 +228,7 @@ pub(super) fn dtype(descr: &[u8]) -> Result<(DataType, bool), Fault> {
         // NumPy reads this as the order of the machine.
         _ => (b'=', descr),
     };
-    let known = DTYPES.iter().find(|(known, _)| *known == name);
+    let known = DTYPES.iter().find(|(known, _)| known.as_bytes() == name);
     let &(_, dtype) = known.ok_or_else(|| refused(descr, name))?;
     let foreign = if cfg!(target_endian = "little") { b'>' } else { b'<' };
     Ok((dtype, order == foreign && dtype.itemsize() > 1))

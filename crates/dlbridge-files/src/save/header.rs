@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use dlbridge::{DataType, DataTypeCode as Code};
+use dlbridge::DataType;
 use serde_json::{Map, Value as Json, json};
 
 use super::plan::Planned;
-use crate::Fault;
-use crate::format::SAFETENSORS;
+use crate::formats::SAFETENSORS;
 use crate::safetensors::{DTYPES, MAX_HEADER, METADATA};
+use crate::{Fault, npy};
 
 /// The alignment of data, in bytes: that of JAX's arrays, the largest of all libraries.
 pub(super) const ALIGNMENT: usize = 64;
@@ -25,10 +25,10 @@ pub(super) fn safetensors(
     let mut begin = 0;
     for tensor in tensors {
         let end = begin + tensor.nbytes();
-        let dtype = safetensors_dtype(tensor.dtype()).unwrap_or_default();
+        let dtype = safetensors_dtype(tensor.dtype).unwrap_or_default();
         header.insert(
-            tensor.name().into(),
-            json!({"dtype": dtype, "shape": tensor.shape(), "data_offsets": [begin, end]}),
+            tensor.name.clone(),
+            json!({"dtype": dtype, "shape": tensor.shape, "data_offsets": [begin, end]}),
         );
         begin = end;
     }
@@ -62,10 +62,10 @@ pub(super) const NUMPY_MAX_NDIM: usize = 64;
 
 /// The header of an npy file, of at most [`NUMPY_MAX_NDIM`] dimensions.
 pub(super) fn npy(tensor: &Planned) -> Vec<u8> {
-    let descr = npy_dtype(tensor.dtype()).unwrap_or_default();
-    let extents: String = tensor.shape().iter().map(|extent| format!("{extent}, ")).collect();
+    let descr = npy_dtype(tensor.dtype).unwrap_or_default();
+    let extents: String = tensor.shape.iter().map(|extent| format!("{extent}, ")).collect();
     let extents =
-        if tensor.shape().len() > 1 { extents.trim_end_matches(", ") } else { extents.trim_end() };
+        if tensor.shape.len() > 1 { extents.trim_end_matches(", ") } else { extents.trim_end() };
     let mut text =
         format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({extents}), }}")
             .into_bytes();
@@ -78,20 +78,6 @@ pub(super) fn npy(tensor: &Planned) -> Vec<u8> {
 
 /// NumPy's name of a dtype in little-endian order.
 pub(super) fn npy_dtype(dtype: DataType) -> Option<String> {
-    let bytes = dtype.bits() / 8;
-    let kind = match dtype.code() {
-        Code::BOOL => return (dtype == DataType::BOOL).then(|| "|b1".into()),
-        Code::INT => 'i',
-        Code::UINT => 'u',
-        Code::FLOAT => 'f',
-        Code::COMPLEX => 'c',
-        _ => return None,
-    };
-    let exists = match kind {
-        'i' | 'u' => matches!(dtype.bits(), 8 | 16 | 32 | 64),
-        'f' => matches!(dtype.bits(), 16 | 32 | 64),
-        _ => matches!(dtype.bits(), 64 | 128),
-    };
-    let order = if bytes == 1 { '|' } else { '<' };
-    (exists && dtype.lanes() == 1).then(|| format!("{order}{kind}{bytes}"))
+    let (name, _) = npy::DTYPES.iter().find(|(_, known)| *known == dtype)?;
+    Some(format!("{}{name}", if dtype.itemsize() == 1 { '|' } else { '<' }))
 }

@@ -1,54 +1,29 @@
 //! The bytes of a tensor in C order, piece by piece.
 
-use std::io::{self, Write};
+use std::io::Write;
 
 use dlbridge::TensorRef;
 
 use crate::Fault;
+use crate::file::tensor_fault;
 
 /// The largest copy of a piece, in bytes.
 const PIECE: u128 = 16 << 20;
 
-/// Why the elements could not be written.
-pub(super) enum Cause {
-    Io(io::Error),
-    Tensor(dlbridge::Error),
-}
-
-impl Cause {
-    /// The fault of the tensor with this name.
-    pub(super) fn of(self, name: &str) -> Fault {
-        match self {
-            Self::Io(error) => Fault::Io(error),
-            Self::Tensor(error) => Fault::Tensor { name: name.to_owned(), error },
-        }
-    }
-}
-
-impl From<io::Error> for Cause {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error)
-    }
-}
-
-impl From<dlbridge::Error> for Cause {
-    fn from(error: dlbridge::Error) -> Self {
-        Self::Tensor(error)
-    }
-}
-
 /// Writes the elements in C order and little-endian, those of packed dtypes packed. Asks between two pieces, and returns
 /// `None` as soon as the answer is false.
 pub(super) fn write(
+    name: &str,
     tensor: &TensorRef<'_>,
     out: &mut impl Write,
     go_on: &mut dyn FnMut() -> bool,
-) -> Result<Option<()>, Cause> {
+) -> Result<Option<()>, Fault> {
+    let fault = |error| tensor_fault(name, error);
     let dtype = tensor.dtype();
     let is_padded = dtype.is_subbyte() && tensor.is_subbyte_padded();
     let is_swapped = cfg!(target_endian = "big") && dtype.element_bits() > 8;
     if tensor.is_c_contiguous() && !is_swapped && !is_padded {
-        for piece in tensor.as_bytes()?.chunks(PIECE as usize) {
+        for piece in tensor.as_bytes().map_err(fault)?.chunks(PIECE as usize) {
             if !go_on() {
                 return Ok(None);
             }
@@ -66,11 +41,11 @@ pub(super) fn write(
     });
     let Some(axis) = axis else {
         let copy = match (is_swapped, is_padded) {
-            (true, _) => tensor.to_byte_swapped()?,
-            (_, true) => tensor.to_copy()?.to_packed()?,
-            (false, false) => tensor.to_copy()?,
+            (true, _) => tensor.to_byte_swapped(),
+            (_, true) => tensor.to_copy().and_then(|copy| copy.to_packed()),
+            (false, false) => tensor.to_copy(),
         };
-        out.write_all(TensorRef::from(&copy).as_bytes()?)?;
+        out.write_all(TensorRef::from(&copy.map_err(fault)?).as_bytes().map_err(fault)?)?;
         return Ok(go_on().then_some(()));
     };
     // Fewer than all, because the tensor is larger than a piece and the extent than a step.
@@ -78,7 +53,8 @@ pub(super) fn write(
     let rows = (PIECE * extent as u128 / tensor.nbytes()) as usize;
     let rows = (rows / step * step).max(step);
     for begin in (0..extent).step_by(rows) {
-        if write(&tensor.slice(axis, begin..extent.min(begin + rows))?, out, go_on)?.is_none() {
+        let piece = tensor.slice(axis, begin..extent.min(begin + rows)).map_err(fault)?;
+        if write(name, &piece, out, go_on)?.is_none() {
             return Ok(None);
         }
     }

@@ -56,23 +56,24 @@ impl SaveOptions {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Planned {
-    name: String,
-    dtype: DataType,
-    shape: Vec<usize>,
+    pub(super) name: String,
+    pub(super) dtype: DataType,
+    pub(super) shape: Vec<usize>,
 }
 
 impl Planned {
-    /// A tensor with this name, dtype and shape.
-    ///
-    /// ```
-    /// use dlbridge::DataType;
-    /// use dlbridge_files::Planned;
-    ///
-    /// let planned = Planned::new("x", DataType::FLOAT32, [2]);
-    /// assert_eq!((planned.name(), planned.dtype(), planned.shape()), ("x", DataType::FLOAT32, &[2][..]));
-    /// ```
+    /// The plan for a tensor of this name, dtype and shape. Formats have no lanes: pairs of floats of four bits, which
+    /// PyTorch has, become twice as many floats in the last dimension.
     pub fn new(name: impl Into<String>, dtype: DataType, shape: impl Into<Vec<usize>>) -> Self {
-        Self { name: name.into(), dtype, shape: shape.into() }
+        let (name, mut shape) = (name.into(), shape.into());
+        if dtype != DataType::FLOAT4_E2M1FN.with_lanes(2) {
+            return Self { name, dtype, shape };
+        }
+        match shape.last_mut() {
+            Some(last) => *last = last.saturating_mul(2),
+            None => shape.push(2),
+        }
+        Self { name, dtype: DataType::FLOAT4_E2M1FN, shape }
     }
 
     /// The plan for a tensor.
@@ -85,48 +86,7 @@ impl Planned {
     /// ```
     pub fn of(name: impl Into<String>, tensor: &TensorRef<'_>) -> Self {
         let shape: Vec<usize> = tensor.shape().iter().map(|&extent| extent as usize).collect();
-        Self::of_elements(name, tensor.dtype(), shape)
-    }
-
-    /// The plan for a tensor of this dtype and shape. Formats have no lanes: pairs of floats of four bits, which PyTorch
-    /// has, become twice as many floats in the last dimension.
-    ///
-    /// ```
-    /// use dlbridge::DataType;
-    /// use dlbridge_files::Planned;
-    ///
-    /// let pairs = DataType::FLOAT4_E2M1FN.with_lanes(2);
-    /// assert_eq!(Planned::of_elements("x", pairs, [2, 3]).shape(), [2, 6]);
-    /// ```
-    pub fn of_elements(
-        name: impl Into<String>,
-        dtype: DataType,
-        shape: impl Into<Vec<usize>>,
-    ) -> Self {
-        let mut shape = shape.into();
-        if dtype != DataType::FLOAT4_E2M1FN.with_lanes(2) {
-            return Self::new(name, dtype, shape);
-        }
-        match shape.last_mut() {
-            Some(last) => *last = last.saturating_mul(2),
-            None => shape.push(2),
-        }
-        Self::new(name, DataType::FLOAT4_E2M1FN, shape)
-    }
-
-    /// The name.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// The dtype.
-    pub fn dtype(&self) -> DataType {
-        self.dtype
-    }
-
-    /// The extents.
-    pub fn shape(&self) -> &[usize] {
-        &self.shape
+        Self::new(name, tensor.dtype(), shape)
     }
 
     pub(super) fn bits(&self) -> u128 {

@@ -111,7 +111,7 @@ pub(super) fn text(groups: &[(PathBuf, Vec<usize>)], planned: &[Planned]) -> Str
     let mut weights = BTreeMap::new();
     for (path, group) in groups {
         let file = path.file_name().unwrap_or_default().to_string_lossy();
-        weights.extend(group.iter().map(|&nth| (planned[nth].name(), file.clone())));
+        weights.extend(group.iter().map(|&nth| (&planned[nth].name, file.clone())));
     }
     let index = serde_json::json!({"metadata": {"total_size": total}, "weight_map": weights});
     serde_json::to_string_pretty(&index).expect("text and numbers")

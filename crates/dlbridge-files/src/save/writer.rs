@@ -12,7 +12,7 @@ use super::pieces;
 use super::plan::{Planned, SaveOptions};
 use super::{header, sharded};
 use crate::shards::Listed;
-use crate::{Error, Fault, format, safetensors};
+use crate::{Error, Fault, formats, safetensors};
 
 /// Writes a file, or the files of a sharded model, from tensors that need not live at the same time.
 ///
@@ -206,7 +206,7 @@ impl FileWriter {
         let path = self.path.clone();
         let fault = |fault| Error::new(&path, fault);
         if let Some(nth) = self.next_index() {
-            return Err(fault(Fault::Missing { name: self.planned[nth].name().to_owned() }));
+            return Err(fault(Fault::Missing { name: self.planned[nth].name.to_owned() }));
         }
         let may_be_sharded = Kind::of(&path).is_ok_and(|kind| kind == Kind::Safetensors);
         let index = sharded::index_path(&path);
@@ -249,26 +249,24 @@ impl Part {
         tensor: &TensorRef<'_>,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<Option<()>, Fault> {
-        let name = planned.name();
-        let found = Planned::of(name.to_owned(), tensor);
+        let name = &planned.name;
+        let found = Planned::of(name, tensor);
         if found != *planned {
-            let shown =
-                |tensor: &Planned| format!("{} of shape {:?}", tensor.dtype(), tensor.shape());
+            let shown = |tensor: &Planned| format!("{} of shape {:?}", tensor.dtype, tensor.shape);
             return Err(Fault::Plan {
                 name: name.to_owned(),
                 planned: shown(planned),
                 found: shown(&found),
             });
         }
-        let written = match &mut self.body {
-            Body::Plain(file) => pieces::write(tensor, file, go_on),
+        match &mut self.body {
+            Body::Plain(file) => pieces::write(name, tensor, file, go_on),
             #[cfg(feature = "npz")]
             Body::Npz(archive) => {
                 archive.begin(name, &header::npy(planned))?;
-                pieces::write(tensor, archive, go_on)
+                pieces::write(name, tensor, archive, go_on)
             }
-        };
-        written.map_err(|cause| cause.of(name))
+        }
     }
 
     fn finish(self) -> Result<(Written, PathBuf), Fault> {
@@ -294,10 +292,10 @@ impl Kind {
 
     fn name(self) -> &'static str {
         match self {
-            Self::Safetensors => format::SAFETENSORS,
-            Self::Npy => format::NPY,
+            Self::Safetensors => formats::SAFETENSORS,
+            Self::Npy => formats::NPY,
             #[cfg(feature = "npz")]
-            Self::Npz => format::NPZ,
+            Self::Npz => formats::NPZ,
         }
     }
 
@@ -320,45 +318,45 @@ impl Kind {
         }
         let mut names = BTreeSet::new();
         for tensor in planned {
-            let name = || tensor.name().to_owned();
+            let name = || tensor.name.to_owned();
             let is_known = match self {
-                Self::Safetensors => header::safetensors_dtype(tensor.dtype()).is_some(),
-                _ => header::npy_dtype(tensor.dtype()).is_some(),
+                Self::Safetensors => header::safetensors_dtype(tensor.dtype).is_some(),
+                _ => header::npy_dtype(tensor.dtype).is_some(),
             };
             if !is_known {
                 return Err(Fault::DataType {
                     format: self.name(),
                     name: name(),
-                    dtype: tensor.dtype(),
+                    dtype: tensor.dtype,
                 });
             }
-            if self == Self::Safetensors && tensor.name() == safetensors::METADATA {
+            if self == Self::Safetensors && tensor.name == safetensors::METADATA {
                 return Err(unwritable(
                     "the format reserves the name __metadata__; give the tensor another",
                 ));
             }
-            if !names.insert(tensor.name()) {
+            if !names.insert(&tensor.name) {
                 return Err(Fault::Name { name: name() });
             }
             // Zip programs end a name at NUL, and count its bytes with 16 bits.
-            if self.name() == format::NPZ
-                && (tensor.name().contains('\0') || tensor.name().len() > MAX_NAME)
+            if self.name() == formats::NPZ
+                && (tensor.name.contains('\0') || tensor.name.len() > MAX_NAME)
             {
-                let name: String = tensor.name().chars().take(40).collect();
+                let name: String = tensor.name.chars().take(40).collect();
                 return Err(unwritable(&format!(
                     "the name {name:?} has a NUL, or more than {MAX_NAME} bytes; give the tensor another"
                 )));
             }
-            let ndim = tensor.shape().len();
+            let ndim = tensor.shape.len();
             if self != Self::Safetensors && ndim > header::NUMPY_MAX_NDIM {
-                let name = tensor.name();
+                let name = &tensor.name;
                 let most = header::NUMPY_MAX_NDIM;
                 return Err(unwritable(&format!(
                     "tensor {name:?} has {ndim} dimensions, and NumPy at most {most}"
                 )));
             }
             if !tensor.bits().is_multiple_of(8) {
-                let error = dlbridge::Error::SubbytePacked { dtype: tensor.dtype() };
+                let error = dlbridge::Error::SubbytePacked { dtype: tensor.dtype };
                 return Err(Fault::Tensor { name: name(), error });
             }
         }
@@ -383,8 +381,7 @@ pub(super) fn safetensors(
         Fault::Tensor { name, error }
     })?;
     for nth in order {
-        pieces::write(&TensorRef::from(tensors[nth]), &mut file, &mut || true)
-            .map_err(|cause| cause.of(planned[nth].name()))?;
+        pieces::write(&planned[nth].name, &TensorRef::from(tensors[nth]), &mut file, &mut || true)?;
     }
     Ok(file)
 }

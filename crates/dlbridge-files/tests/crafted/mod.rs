@@ -1,16 +1,15 @@
 //! Files that a test makes byte by byte.
 
 use std::fs;
-use std::io::Cursor;
 
 use dlbridge::Tensor;
-use dlbridge_files::{Fault, Format, Index, TensorFile};
+use dlbridge_files::{Error, Fault, TensorFile};
 
 use crate::common::Folder;
 
-/// The index that a format reads from the bytes of a file.
-pub(crate) fn index_of(format: &impl Format, file: &[u8]) -> Result<Index, Fault> {
-    format.index(&mut Cursor::new(file), file.len() as u64)
+/// Opens a file in memory.
+pub(crate) fn open(file: &[u8]) -> Result<TensorFile, Error> {
+    TensorFile::from_bytes(file.to_vec())
 }
 
 /// Reads a file with these bytes from the disk; under Miri, which isolates a program from it, from memory.
@@ -25,14 +24,15 @@ pub(crate) fn read(bytes: &[u8]) -> TensorFile {
     TensorFile::read(&path).unwrap()
 }
 
-/// Asserts that a format refuses a file under its own name, with a message that ends with `message`.
+/// Asserts that a file is refused as one of a format, with a message that ends with `message`.
 #[track_caller]
-pub(crate) fn assert_refused_by(format: &impl Format, file: &[u8], message: &str) {
-    let fault = index_of(format, file).unwrap_err();
-    let (Fault::Format { format: name, .. } | Fault::Unsupported { format: name, .. }) = &fault
+pub(crate) fn assert_refused_by(format: &str, file: &[u8], message: &str) {
+    let error = open(file).unwrap_err();
+    let (Fault::Format { format: name, .. } | Fault::Unsupported { format: name, .. }) =
+        error.fault()
     else {
-        panic!("{fault:?}")
+        panic!("{error:?}")
     };
-    assert_eq!(*name, format.name(), "{fault:?}");
-    assert!(fault.to_string().ends_with(message), "{fault}");
+    assert_eq!(*name, format, "{error:?}");
+    assert!(error.to_string().ends_with(message), "{error}");
 }
