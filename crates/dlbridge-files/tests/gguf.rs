@@ -219,8 +219,8 @@ fn dequantize_of_many_blocks_writes_each_number() {
 #[test]
 fn dequantize_of_each_type_has_the_extents_of_the_numbers() {
     let kinds = [2, 3, 6, 7, 8, 10, 11, 12, 13, 14, 20, 23, 34, 35, 39];
-    let (row, rows) = if cfg!(miri) { (256, 1) } else { (512, 3) };
-    for kind in kinds {
+    let (row, rows, step) = if cfg!(miri) { (256, 1, 4) } else { (512, 3, 1) };
+    for kind in kinds.into_iter().step_by(step) {
         let parts =
             Parts::default()
                 .tensor("x", &[row, rows], kind, 0)
