@@ -159,6 +159,9 @@ pub use subbyte::{SubbyteView, SubbyteViewMut};
 pub use tensor::raw::{Owner, TensorSlice, TensorSliceMut};
 pub use tensor::{ArcTensor, Tensor};
 pub use tensor_ref::{DLTensorRef, TensorRef, TensorRefMut};
+#[cfg(all(feature = "std", feature = "fast-copies"))]
+#[doc(hidden)]
+pub use threads::run;
 pub use threads::{MAX_NUM_THREADS, num_threads, set_num_threads};
 pub use time::{
     Datetime64, Days, Hours, Microseconds, Milliseconds, Minutes, Nanoseconds, Seconds, TimeUnit,

@@ -126,7 +126,7 @@ pub(crate) fn split(extent: usize, _: usize, _: usize, work: &impl Fn(usize, usi
 
 /// Calls `work` with each number below `parts`, on up to `threads` threads, including this one.
 #[cfg(all(feature = "std", feature = "fast-copies"))]
-fn run(threads: usize, parts: usize, work: &(dyn Fn(usize) + Sync)) {
+pub fn run(threads: usize, parts: usize, work: &(dyn Fn(usize) + Sync)) {
     let next = AtomicUsize::new(0);
     // The parts share no data, and the end of the scope waits for all threads, so no order is needed.
     let each = || {

@@ -3,11 +3,12 @@
 use alloc::vec::Vec;
 use core::mem::{self, MaybeUninit};
 use core::ptr::NonNull;
+use core::slice;
 
 use super::strided::{self, Layouts};
 use crate::layout::{self, Dims, Offsets};
 use crate::memory;
-use crate::{Element, Error, Result, TensorRef, TensorView, Unaligned};
+use crate::{Element, Error, Result, TensorRef, TensorRefMut, TensorView, Unaligned};
 
 impl TensorRef<'_> {
     /// Copies the elements in C order (the last axis fastest), also if they are not aligned.
@@ -76,6 +77,33 @@ impl<T: Copy> TensorView<'_, T> {
         assert_eq!(mapped(self, room, convert), 0, "the runs have all elements");
         // SAFETY: `len` elements were written above.
         unsafe { to.set_len(begin + len) };
+        Ok(())
+    }
+
+    /// Writes the elements to a contiguous tensor of as many elements, each converted, in C order.
+    ///
+    /// # Errors
+    /// Those of [`TensorRefMut::into_view_mut`]; [`Error::NotContiguous`].
+    ///
+    /// # Panics
+    /// If the numbers of elements differ.
+    #[doc(hidden)]
+    pub fn copy_mapped<U: Element>(
+        &self,
+        to: TensorRefMut<'_>,
+        convert: impl Fn(T) -> U,
+    ) -> Result<()> {
+        let mut to = to.into_view_mut::<U>()?;
+        if !layout::is_c_contiguous(to.shape(), to.strides()) {
+            return Err(Error::NotContiguous);
+        }
+        let (len, first) = (to.len(), to.as_mut_ptr().cast::<MaybeUninit<U>>());
+        assert_eq!(len, self.len(), "as many elements");
+        if len > 0 {
+            // SAFETY: View, of a mutable view that is consumed: contiguous elements, which may have any bytes as
+            // `MaybeUninit`.
+            mapped(self, unsafe { slice::from_raw_parts_mut(first, len) }, convert);
+        }
         Ok(())
     }
 }

@@ -16,6 +16,20 @@ pub(crate) fn zeroed(
     shape: &[usize],
     alignment: usize,
 ) -> Result<Managed> {
+    // SAFETY: the memory is zero.
+    unsafe { made(dtype, padded, shape, |bytes| AlignedBytes::zeroed(bytes, alignment, false)) }
+}
+
+/// A tensor over new memory.
+///
+/// # Safety
+/// The memory is initialised, or the caller writes each element before anything reads it.
+unsafe fn made(
+    dtype: DataType,
+    padded: bool,
+    shape: &[usize],
+    allocate: impl FnOnce(usize) -> Result<AlignedBytes>,
+) -> Result<Managed> {
     if shape.len() > MAX_NDIM {
         return Err(Error::InvalidNdim { ndim: shape.len() as i64 });
     }
@@ -26,7 +40,7 @@ pub(crate) fn zeroed(
     let elements = elements.ok_or(Error::TooLarge)?;
     let bytes = layout::byte_count(elements, dtype, padded);
     let bytes = usize::try_from(bytes).map_err(|_| Error::TooLarge)?;
-    let mut memory = AlignedBytes::zeroed(bytes, alignment, false)?;
+    let mut memory = allocate(bytes)?;
     let data = memory.as_mut_ptr();
     let mut block = Undescribed::new(memory, shape.len());
     let elements = block.set_dims(shape, None::<&[i64]>)?;
@@ -35,12 +49,31 @@ pub(crate) fn zeroed(
         subbyte_padded: padded,
         ..RawParts::new(data.cast(), dtype)
     };
-    // SAFETY: new memory with room for all elements, initialised; no other code has its address, and the owner frees
-    // it.
+    // SAFETY: new memory with room for all elements, initialised, as the caller promises; no other code has its address,
+    // and the owner frees it.
     unsafe { block.describe(&parts, elements, None) }
 }
 
 impl Tensor {
+    /// Makes a tensor in C order whose memory has any bytes, for a copy: allocators write zeros again to memory that was
+    /// used before.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::zeroed`].
+    ///
+    /// # Safety
+    /// The caller writes each element, by [`TensorRefMut::copy_from`] or [`TensorView::copy_mapped`], before anything reads
+    /// the tensor.
+    ///
+    /// [`TensorRefMut::copy_from`]: crate::TensorRefMut::copy_from
+    /// [`TensorView::copy_mapped`]: crate::TensorView::copy_mapped
+    #[doc(hidden)]
+    pub unsafe fn uninit(dtype: DataType, shape: impl AsRef<[usize]>) -> Result<Self> {
+        let allocate = |bytes| AlignedBytes::for_copy(bytes, 1);
+        // SAFETY: the caller promises it.
+        unsafe { made(dtype, false, shape.as_ref(), allocate) }.map(Self::from_managed)
+    }
+
     /// Makes a tensor in C order of the elements that `fill` writes, in parts, on the threads of a copy. It gets the
     /// number of the first element of each part. The lengths of the parts are multiples of `unit`, except for the last.
     ///

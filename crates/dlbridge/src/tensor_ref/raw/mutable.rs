@@ -227,6 +227,24 @@ impl<'a> TensorRefMut<'a> {
         self.tensor.dl_tensor()
     }
 
+    /// Splits an axis into the indices before `index` and those from it on, for example for several threads.
+    ///
+    /// # Errors
+    /// [`Error::InvalidAxis`]; [`Error::InvalidRange`] if `index` is more than the extent.
+    ///
+    /// ```
+    /// let mut values = [1_u8, 2, 3];
+    /// let (head, tail) = dlbridge::TensorRefMut::from(&mut values).split_at(0, 1)?;
+    /// assert_eq!((head.len(), tail.len()), (1, 2));
+    /// # Ok::<(), dlbridge::Error>(())
+    /// ```
+    pub fn split_at(self, axis: usize, index: usize) -> Result<(Self, Self)> {
+        let head = self.tensor.sliced(|dims| dims.slice(axis, ..index))?;
+        // Ref: no index is in both ranges, and no two indices lead to one element.
+        let head = Self { tensor: head, memory: PhantomData };
+        Ok((head, self.sliced(|dims| dims.slice(axis, index..))?))
+    }
+
     /// The slice that `take` makes of the dims. `take` must not make elements overlap.
     pub(crate) fn sliced(self, take: impl FnOnce(&Dims<'a>) -> Result<Slice>) -> Result<Self> {
         Ok(Self { tensor: self.tensor.sliced(take)?, memory: PhantomData })
