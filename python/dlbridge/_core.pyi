@@ -1,6 +1,6 @@
 import pathlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from types import EllipsisType, ModuleType
 from typing import Any, Literal, Self, SupportsIndex, TypeAlias, final
@@ -168,7 +168,7 @@ class Tensor:
         """A JAX array, as :meth:`to`."""
 
     def to(
-        self, library: str | ModuleType, /, *, copy: bool | None = None, columns: Sequence[Any] | None = None
+        self, library: str | ModuleType, /, *, copy: bool | None = None, columns: Iterable[Any] | None = None
     ) -> Any:
         """An object of a library: its name, like ``'torch'``, or its module. The error for an unknown name lists all.
 
@@ -453,7 +453,7 @@ def from_managed(address: SupportsIndex, /, *, legacy: bool = False) -> Tensor:
 
 def matrix(
     frame: object,
-    columns: Sequence[Any] | None = None,
+    columns: Iterable[Any] | None = None,
     *,
     dtype: object = None,
     nulls: Literal["raise"] | float = "raise",
@@ -548,7 +548,7 @@ def _like_times(prototype: object, times: object) -> Any:
 def _writable_once(tensor: Tensor) -> Tensor:
     """A tensor over the same memory whose first export may be written, and every later one only read."""
 
-def _matrix(obj: object) -> Tensor | None:
+def _matrix(obj: object, order: str | None = None) -> Tensor | None:
     """The matrix of a table, for an argument of an extension; None for an object that is not a table."""
 
 def _remedy(obj: object) -> str | None:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import dlbridge
 import numpy as np
 import pytest
 import typed_arguments as typed
@@ -69,6 +70,14 @@ def test_columns_of_a_table_are_converted_as_the_argument_allows(frame: Any) -> 
         typed.by_columns(frame({"a": [1, 2]}))
     with pytest.raises(BufferError, match="column 'b': "):
         typed.by_columns(frame({"a": [1.0], "b": ["text"]}))
+
+
+def test_copy_of_a_table_has_the_order_of_the_argument(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+    matrix = dlbridge._core._matrix
+    monkeypatch.setattr("dlbridge._core._matrix", lambda *arguments: made.append(matrix(*arguments)) or made[-1])
+    assert typed.by_columns(pl.DataFrame(MIXED))[:3] == [0.0, 1.0, 2.0]
+    assert (made[0].strides, made[0].copied) == ((1, 3), True)
 
 
 def test_column_is_not_a_table() -> None:

@@ -256,7 +256,7 @@ try:
 except MemoryError as error:
     print(error)
 """
-    assert output(program, options=()) == f"no memory for the {1 << 24} times, of an Arrow array; import a slice of it\n"
+    assert output(program, options=()) == f"no memory for a copy of {1 << 27} bytes; copy a slice of the tensor\n"
 
 
 def test_times_of_a_numpy_subclass_are_read_by_methods_of_numpy() -> None:

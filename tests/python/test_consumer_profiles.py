@@ -99,7 +99,7 @@ def test_invalid_booleans_are_repaired_for_jax() -> None:
         ("dpnp", dlbridge.empty(2, "bfloat16"), "dpnp does not support bfloat16"),
         ("mlx", dlbridge.empty(2, "float64"), "mlx does not support float64"),
         ("mlx", dlbridge.empty(2, "complex128"), "mlx does not support complex128"),
-        ("warp", dlbridge.empty(()), "warp does not support 0-d tensors"),
+        ("warp", dlbridge.empty(()), "warp takes tensors of at least 1 dimensions, not 0"),
         ("warp", dlbridge.empty(2, "complex64"), "warp does not support complex64"),
         ("warp", dlbridge.empty((1,) * 5), "warp takes at most 4 dimensions, not 5"),
         ("warp", dlbridge.empty(2, "float32x2"), "warp does not support elements with several lanes"),

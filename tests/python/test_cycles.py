@@ -86,6 +86,8 @@ COLLECTED: dict[str, Maker] = {
     "slice alone": lambda o: {"t": dlbridge.asdlpack(o)[1:]},
     "slice of slice": lambda o: {"t": dlbridge.asdlpack(o)[1:][::-1]},
     "two imports": lambda o: {"t": dlbridge.asdlpack(o), "u": dlbridge.asdlpack(o)},
+    "address for C code": lambda o: {"scope": dlbridge.asdlpack(o).dltensor()},
+    "chunks": lambda o: {"chunks": dlbridge.chunks(o)},
     "through a list": lambda o: {"things": [dlbridge.asdlpack(o)]},
     "after an export": lambda o: {"t": exported(dlbridge.asdlpack(o))},
 }

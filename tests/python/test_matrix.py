@@ -9,6 +9,7 @@ import dlbridge
 import pytest
 from conftest import require
 
+na = require("nanoarrow")
 np = require("numpy")
 pa = require("pyarrow")
 pd = require("pandas")
@@ -26,9 +27,22 @@ TABLES: dict[str, Callable[[Any], Any]] = {
     "polars": pl.DataFrame,
     "pyarrow table": pa.table,
     "pyarrow batch": pa.record_batch,
+    "nanoarrow array": lambda columns: na.Array(pa.record_batch(columns)),
+    "nanoarrow stream": lambda columns: na.ArrayStream(pa.table(columns)),
+    "own class": lambda columns: Stream(pa.table(columns)),
     "dict": lambda columns: {name: np.array(values) for name, values in columns.items()},
 }
-WITH_NULLS = [name for name in TABLES if name not in {"pandas", "dict"}]
+WITH_NULLS = [name for name in TABLES if name not in {"pandas", "dict", "nanoarrow stream"}]
+
+
+class Stream:
+    """An object that has a stream of a struct, and nothing else."""
+
+    def __init__(self, table: Any) -> None:
+        self.table = table
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> Any:
+        return self.table.__arrow_c_stream__(requested_schema)
 
 
 def block(rows: int, columns: int) -> Any:
@@ -216,7 +230,7 @@ REFUSED: dict[str, tuple[Any, dict[str, Any], Any, str]] = {
     "numbers as times": (pl.DataFrame(ONE), {"dtype": "datetime64[s]"}, BufferError, "column 'a': it has int64, and the matrix"),
     "same_kind": (pl.DataFrame({"a": [1.5]}), {"dtype": "int32"}, BufferError, "column 'a': NumPy's rule 'same_kind'"),
     "boolean without copy": (pl.DataFrame({"a": [True]}), {"copy": False}, BufferError, "column 'a': Arrow packs booleans"),
-    "unknown": (pl.DataFrame(ONE), {"columns": ["aa"]}, ValueError, "no column has the name 'aa'; the nearest name is 'a'"),
+    "unknown": (pl.DataFrame(ONE), {"columns": ["aa"]}, ValueError, r"no column has the name 'aa'; the names are 'a'"),
     "ambiguous": (pd.DataFrame([[1, 2]], columns=["a", "a"]), {"columns": ["a"]}, ValueError, "2 columns have the name 'a'"),
     "no column": (pl.DataFrame(), {}, ValueError, "a matrix has one or more columns, and none is selected"),
     "none selected": (pl.DataFrame(ONE), {"columns": []}, ValueError, "none is selected"),
@@ -298,9 +312,9 @@ def test_names_may_be_an_index() -> None:
     for names in ("a", 3):
         with pytest.raises(TypeError, match="columns must be a list of names, not"):
             dlbridge.matrix(frame, names)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="no column has the name '0'; the nearest name is 0"):
+    with pytest.raises(ValueError, match=r"no column has the name '0'; the names are 'a', 0"):
         dlbridge.matrix(frame, ["0"])
-    with pytest.raises(TypeError, match="columns must be a list of strings, not 0"):
+    with pytest.raises(TypeError, match="columns has the name 0, and the columns of polars have strings"):
         dlbridge.matrix(frame).to("polars", columns=["a", 0])
 
 
@@ -320,3 +334,59 @@ def test_matrix_that_is_larger_than_all_memory_is_refused() -> None:
     table = {name: np.broadcast_to(np.True_, 2**62) for name in "abcd"}
     with pytest.raises(BufferError, match="the tensor spans more than the address space"):
         dlbridge.matrix(table, dtype="float64", order="F")
+
+
+def test_columns_of_a_dict_may_be_of_any_libraries() -> None:
+    torch = require("torch")
+    table = {"a": pl.Series([1, 2]), "b": pa.chunked_array([[1], [2]]), "c": torch.ones(2), "d": pd.Series([True, False])}
+    assert dlbridge.matrix(table, ["d", "c", "b", "a"]).tolist() == [[1, 1, 1, 1], [0, 1, 2, 2]]
+
+
+def test_blocks_of_pandas_keep_the_order_of_the_columns() -> None:
+    frame = pd.DataFrame({"a": [1, 2], "b": [0.5, 1.5], "c": [3, 4], "d": pd.array([5, 6], "Int64"), "e": [7, 8]})
+    assert dlbridge.matrix(frame).tolist() == [[1, 0.5, 3, 5, 7], [2, 1.5, 4, 6, 8]]
+    assert dlbridge.matrix(frame, ["e", "d", "c"]).tolist() == [[7, 5, 3], [8, 6, 4]]
+    swapped = pd.DataFrame(np.arange(6, dtype=">f8").reshape(2, 3))
+    assert dlbridge.matrix(swapped).tolist() == [[0, 1, 2], [3, 4, 5]]
+    with pytest.raises(BufferError, match="^column 0: .*not in this machine's byte order"):
+        dlbridge.matrix(swapped, copy=False)
+
+
+@pytest.mark.parametrize(("name", "shown"), [(NAN, "nan"), (1.5, "1.5"), (("a", 1), r"\('a', 1\)"), (None, "None"), (b"x", "b'x'")])
+def test_refusal_shows_a_name_that_is_not_text(name: Any, shown: str) -> None:
+    frame = pd.DataFrame([["x"]])
+    frame.columns = pd.Index([name], dtype=object)
+    with pytest.raises(BufferError, match=f"^column {shown}: the column's dtype is str"):
+        dlbridge.matrix(frame)
+    with pytest.raises(ValueError, match=rf"^no column has the name 'other'; the names are {shown}$"):
+        dlbridge.matrix(frame, ["other"])
+    with pytest.raises(TypeError, match=f"^columns has the name {shown}, and the columns of polars have strings as names"):
+        dlbridge.empty((1, 1)).to("polars", columns=[name])
+
+
+def test_nan_is_not_found_as_a_name() -> None:
+    frame = pd.DataFrame([[1.0]], columns=[NAN])
+    with pytest.raises(ValueError, match="^no column has this name nan, which differs from each other NaN; rename"):
+        dlbridge.matrix(frame, [float("nan")])
+
+
+def test_large_copy_is_made_by_threads() -> None:
+    rows = 1_300_001
+    columns = {"a": np.arange(rows), "b": np.arange(rows, dtype="f4"), "c": np.arange(rows) % 3 == 0}
+    expected = np.column_stack(list(columns.values()))
+    before = dlbridge.get_num_threads()
+    try:
+        for threads in (1, 3):
+            dlbridge.set_num_threads(threads)
+            for order in ("C", "F"):
+                assert np.array_equal(dlbridge.matrix(columns, order=order).numpy(), expected)
+    finally:
+        dlbridge.set_num_threads(before)
+
+
+def test_default_collate_refuses_tensors_and_collates_those_of_torch() -> None:
+    collate = require("torch").utils.data.default_collate
+    tensors = [dlbridge.matrix({"a": np.ones(2)}), dlbridge.matrix({"a": np.zeros(2)})]
+    with pytest.raises(TypeError, match="dlbridge.Tensor"):
+        collate(tensors)
+    assert collate([t.torch() for t in tensors]).tolist() == [[[1], [1]], [[0], [0]]]

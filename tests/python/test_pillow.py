@@ -37,13 +37,10 @@ def test_torch_takes_the_copy_of_an_image_as_it_is() -> None:
     assert torch.from_dlpack(tensor).shape == (3, 5, 3)
 
 
-@pytest.mark.parametrize(
-    ("mode", "shared"),
-    [("L", r"uint8 of shape \(15,\)"), ("RGB", r"uint8 of shape \(15, 4\)"), ("1", r"uint8 of shape \(15,\)"), ("F", "float32")],
-)
-def test_copy_false_names_arrow_where_it_shares_this_image(mode: str, shared: str) -> None:
+@pytest.mark.parametrize("mode", ["L", "RGB", "1", "F"])
+def test_copy_false_names_arrow_which_shares_this_image(mode: str) -> None:
     picture = image.new(mode, (5, 3))
-    match = f"copies its data in each export of its array interface.*leave copy=False out, or share the data as {shared}.* with protocol='arrow'"
+    match = "copies its data in each export of its array interface.*leave copy=False out, or pass protocol='arrow' too"
     with pytest.raises(BufferError, match=match):
         dlbridge.asdlpack(picture, copy=False)
     assert not dlbridge.asdlpack(picture, copy=False, protocol="arrow").copied
@@ -70,10 +67,8 @@ def test_bytes_that_pillow_made_are_kept_and_not_copied(monkeypatch: pytest.Monk
 @pytest.mark.parametrize("mode", ["I;16", "I;16L", "I;16B", "I;16N"])
 def test_unsigned_pixels_of_16_bits_that_arrow_would_sign_are_refused(mode: str) -> None:
     picture = image.new(mode, (5, 3), 40_000)
-    match = f"leave copy=False out, since protocol='arrow' cannot share it: Pillow exports the unsigned pixels of the mode {mode}"
-    with pytest.raises(BufferError, match=match) as refused:
+    with pytest.raises(BufferError, match="leave copy=False out, or pass protocol='arrow' too"):
         dlbridge.asdlpack(picture, copy=False)
-    assert isinstance(refused.value.__cause__, BufferError)
     with pytest.raises(BufferError, match="leave out protocol='arrow' and copy=False, and they are copied"):
         dlbridge.asdlpack(picture, copy=False, protocol="arrow")
     with pytest.raises(BufferError, match=f"mode {mode} to Arrow as signed integers; leave out"):
@@ -87,7 +82,7 @@ def test_image_in_several_blocks_is_copied_and_never_shared() -> None:
     with pytest.raises(BufferError, match="Pillow cannot share the pixels.*leave out protocol='arrow', and they are copied") as refused:
         dlbridge.asdlpack(picture, protocol="arrow")
     assert isinstance(refused.value.__cause__, ValueError)
-    with pytest.raises(BufferError, match="leave copy=False out, since protocol='arrow' cannot share it: Pillow cannot share"):
+    with pytest.raises(BufferError, match="leave copy=False out, or pass protocol='arrow' too"):
         dlbridge.asdlpack(picture, copy=False)
     assert dlbridge.asdlpack(picture).shape == (5_000, 5_000)
 

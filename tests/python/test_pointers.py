@@ -58,3 +58,9 @@ def test_managed_tensor_is_taken_over_and_deleted_once(native: Native, versioned
 def test_address_that_cannot_be_one_is_refused(address: Any, error: type[Exception]) -> None:
     with pytest.raises(error, match="address must be the address of a managed tensor, a multiple of 8, not"):
         dlbridge.from_managed(address)
+
+
+@pytest.mark.parametrize("call", [lambda flag: dlbridge.empty(2).dltensor(writable=flag), lambda flag: dlbridge.from_managed(8, legacy=flag)])
+def test_flag_that_is_not_a_bool_is_refused_by_its_name(call: Any) -> None:
+    with pytest.raises(TypeError, match="^(writable|legacy) must be None, True or False, not 1$"):
+        call(1)

@@ -76,6 +76,15 @@ opened: dlbridge.TensorFile = dlbridge.load("x.safetensors", to="torch")
 with opened as file:
     assert_type(file.info("x").shape, tuple[int, ...])
 assert_type(dlbridge.load("x.npy", writable=True), Any)
+frame = {"a": tensor, "b": b"abc"}
+assert_type(dlbridge.matrix(frame), dlbridge.Tensor)
+assert_type(dlbridge.matrix(frame, ["a"], dtype="float32", nulls=0, order="F", copy=True), dlbridge.Tensor)
+assert_type(dlbridge.matrix(frame, ("a", 1.5, None), nulls="raise"), dlbridge.Tensor)
+assert_type(tensor.to("polars", columns=["a", "b"]), Any)
+assert_type(dlbridge.asdlpack(b"abc", assume_writable=True), dlbridge.Tensor)
+with tensor.dltensor(writable=True) as address:
+    assert_type(address, int)
+assert_type(dlbridge.from_managed(address, legacy=True), dlbridge.Tensor)
 assert_type(dlbridge.load(b"bytes"), Any)
 assert_type(dlbridge.load(open("x.npy", "rb")), Any)  # noqa: SIM115
 for source in (bytearray(3), memoryview(b""), mmap.mmap(-1, 8), io.BytesIO(), tensor, pathlib.Path("folder")):
@@ -108,6 +117,15 @@ shared.numpy()  # error: a method of its tensor
 dlbridge.asdlpack(shared)  # error: supports no protocol
 dlbridge.asdlpack(b"abc", protocol="buffers")  # error: unknown protocol
 dlbridge.asdlpack(b"abc", contiguous="K")  # error: no such order
+dlbridge.asdlpack(b"abc", assume_writable="yes")  # error: not a bool
+dlbridge.matrix(frame, order="K")  # error: no such order
+dlbridge.matrix(frame, nulls="drop")  # error: neither 'raise' nor a number
+dlbridge.matrix(frame, ["a"], "float32")  # error: by keyword
+dlbridge.matrix(frame, copy="no")  # error: not a bool
+tensor.to("polars", columns=2)  # error: not names
+tensor.dltensor(True)  # error: by keyword
+tensor.dltensor(writable="yes")  # error: not a bool
+dlbridge.from_managed("8")  # error: not an address
 dlbridge.asdlpack(obj=b"abc")  # error: by position
 tensor.shape = (3,)  # error: cannot be set
 dlbridge.empty(2.5)  # error: not an integer

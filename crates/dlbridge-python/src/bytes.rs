@@ -2,16 +2,11 @@
 //!
 //! A pickle has the elements as a buffer, which protocol 5 can pass on without a copy.
 
-use std::ffi::c_char;
-use std::mem::MaybeUninit;
-use std::{ptr, slice};
-
 use dlbridge::{
     Access, ArcTensor, DataType, DataTypeCode, Error, RawParts, Result, Tensor, TensorRef,
     TensorRefMut,
 };
 use pyo3::exceptions::{PyBufferError, PyValueError};
-use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyTuple};
 
@@ -23,7 +18,6 @@ use dlbridge_pyo3::python::error::{repr_in_message, to_py_err};
 use dlbridge_pyo3::{COrder, PyReadonlyTensor, PyReadwriteTensor};
 
 use crate::import::options::{integer, items};
-use crate::memory::each_block;
 use crate::tensor::TensorObject;
 
 /// The result for pickle: a function and its arguments. The elements are in C order.
@@ -48,8 +42,7 @@ pub(crate) fn reduce<'py>(
     let this = contiguous.get();
     let (dtype, padded) = (this.tensor().dtype(), this.tensor().is_subbyte_padded());
     let shape = PyTuple::new(py, this.tensor().shape())?;
-    let count = byte_count(dtype, this.tensor().len(), padded);
-    let count = usize::try_from(count)
+    let count = usize::try_from(this.tensor().nbytes())
         .map_err(|_| PyBufferError::new_err("the tensor has too many bytes"))?;
     let bytes = (DataType::UINT8, false);
     let bytes = with_shape(this.tensor(), this.is_read_only(), bytes, &[count]);
@@ -126,6 +119,11 @@ pub(crate) fn copy_bytes(
         let (needed, available) = (source.len() as u128, target.len());
         return Err(to_py_err(Error::ByteCount { needed, available }));
     }
+    copy_to(target, source)
+}
+
+/// Copies bytes to memory of the same length, while other threads run.
+fn copy_to(target: &mut [u8], source: &[u8]) -> PyResult<()> {
     copies::detached(source.len(), |go_on| {
         for (target, source) in target.chunks_mut(BLOCK).zip(source.chunks(BLOCK)) {
             TensorRefMut::from(target).copy_from(&TensorRef::from(source))?;
@@ -169,7 +167,7 @@ pub(crate) fn with_shape(
         false => shape.iter().try_fold(1_usize, |n, &extent| n.checked_mul(extent)),
     };
     let needed = byte_count(dtype, elements.ok_or(Error::TooLarge)?, subbyte_padded);
-    let available = byte_count(tensor.dtype(), tensor.len(), tensor.is_subbyte_padded());
+    let available = tensor.nbytes();
     if needed != available {
         let available = usize::try_from(available).map_err(|_| Error::TooLarge)?;
         return Err(Error::ByteCount { needed, available });
@@ -198,55 +196,17 @@ fn parts(tensor: &Tensor, read_only: bool, dtype: DataType) -> Result<RawParts> 
 }
 
 /// The bytes of a contiguous tensor in a new bytearray.
-pub(crate) fn to_bytearray<'py>(
-    py: Python<'py>,
-    tensor: &Tensor,
-) -> PyResult<Bound<'py, PyByteArray>> {
-    // SAFETY: these two functions of Python follow the contract.
-    let array = unsafe {
-        copied(py, tensor, ffi::PyByteArray_FromStringAndSize, ffi::PyByteArray_AsString)
-    };
-    Ok(array?.cast_into()?)
+fn to_bytearray<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Bound<'py, PyByteArray>> {
+    let _reading = Guard::for_copy(tensor)?;
+    let tensor = TensorRef::from(tensor);
+    let bytes = tensor.as_bytes().map_err(to_py_err)?;
+    PyByteArray::new_with(py, bytes.len(), |target| copy_to(target, bytes))
 }
 
 /// The bytes of a contiguous tensor.
 pub(crate) fn to_bytes<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Bound<'py, PyBytes>> {
-    // SAFETY: these two functions of Python follow the contract: without a source, only the object without bytes is one
-    // that other code has.
-    let bytes =
-        unsafe { copied(py, tensor, ffi::PyBytes_FromStringAndSize, ffi::PyBytes_AsString) };
-    Ok(bytes?.cast_into()?)
-}
-
-/// Copies the bytes of a contiguous tensor into a new Python object.
-///
-/// # Safety
-/// With NULL as its source, the first function makes an object of that many bytes, which may be written because no other
-/// code has it, or which is empty; the second one returns the address of the first byte. The first one may return
-/// NULL with an exception.
-unsafe fn copied<'py>(
-    py: Python<'py>,
-    tensor: &Tensor,
-    new: unsafe extern "C" fn(*const c_char, ffi::Py_ssize_t) -> *mut ffi::PyObject,
-    first: unsafe extern "C" fn(*mut ffi::PyObject) -> *mut c_char,
-) -> PyResult<Bound<'py, PyAny>> {
     let _reading = Guard::for_copy(tensor)?;
     let tensor = TensorRef::from(tensor);
-    let from = tensor.as_bytes().map_err(to_py_err)?;
-    // SAFETY: attached; a new reference, or NULL with an exception.
-    let object = unsafe {
-        Bound::from_owned_ptr_or_err(py, new(ptr::null(), from.len() as ffi::Py_ssize_t))?
-    };
-    // SAFETY: the object has `from.len()` bytes; only this function has it, and keeps it until they are written.
-    let to = unsafe {
-        slice::from_raw_parts_mut(first(object.as_ptr()).cast::<MaybeUninit<u8>>(), from.len())
-    };
-    copies::detached(from.len(), |go_on| {
-        Ok(each_block(to, go_on, |begin, block| {
-            for (to, &from) in block.iter_mut().zip(&from[begin..]) {
-                to.write(from);
-            }
-        }))
-    })?;
-    Ok(object)
+    let bytes = tensor.as_bytes().map_err(to_py_err)?;
+    PyBytes::new_with(py, bytes.len(), |target| copy_to(target, bytes))
 }

@@ -1,7 +1,6 @@
 //! Columns, for Python: their chunks, their lists behind the class `dlbridge.Ragged`, and their times for the arguments of
 //! extensions.
 
-use std::mem;
 use std::sync::Mutex;
 
 use dlbridge::{CopyReason, DataType, TensorRef};
@@ -12,14 +11,15 @@ use dlbridge_pyo3::import_options::{ImportOptions, expect_bool};
 use dlbridge_pyo3::imported::{Imported, Protocol};
 use dlbridge_pyo3::protocol::time::{self, Elements, Times};
 use dlbridge_pyo3::protocol::type_info::{self, Known};
+use dlbridge_pyo3::python::error::{type_name, with_article};
 use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyCapsule;
+use pyo3::types::{PyCapsule, PyList};
 use pyo3::{PyTraverseError, PyVisit};
 
 use crate::arrow::{self, Capsules, Lists};
 use crate::frameworks::explain::explained;
-use crate::frameworks::{is_of, pandas};
+use crate::frameworks::{advice, is_of, pandas};
 use crate::import::{array_of, satisfy};
 use crate::tensor::TensorObject;
 
@@ -28,15 +28,8 @@ use crate::tensor::TensorObject;
 pub(crate) struct PyChunks {
     object: Py<PyAny>,
     options: ImportOptions,
-    /// Never waited for: another thread may run the producer's code meanwhile.
-    left: Mutex<Left>,
-}
-
-/// The chunks that were not imported yet.
-enum Left {
-    Nothing,
-    One(Py<TensorObject>),
-    Stream(arrow::Chunks),
+    /// The chunks that were not imported yet. Never waited for: another thread may run the producer's code meanwhile.
+    left: Mutex<Option<arrow::Chunks>>,
 }
 
 /// Iterate over the chunks of a column, each as a Tensor without a copy.
@@ -48,10 +41,10 @@ enum Left {
 /// Raises as asdlpack; the refusal of a chunk is raised when it is requested, and ends the iteration.
 #[pyfunction]
 #[pyo3(signature = (obj, /, *, copy=None))]
-pub(crate) fn chunks(
-    obj: &Bound<'_, PyAny>,
-    copy: Option<&Bound<'_, PyAny>>,
-) -> PyResult<PyChunks> {
+pub(crate) fn chunks<'py>(
+    obj: &Bound<'py, PyAny>,
+    copy: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
     let copy = copy.map(|copy| expect_bool("copy", copy)).transpose()?;
     let options = ImportOptions { copy, ..ImportOptions::default() };
     let _depth = Depth::enter()?;
@@ -60,11 +53,12 @@ pub(crate) fn chunks(
             .map_err(|error| explained(obj, &type_info.checks, error))?,
         _ => None,
     };
-    let left = match stream {
-        Some(stream) => Left::Stream(stream),
-        None => Left::One(TensorObject::import(obj, &options)?.unbind()),
+    let Some(stream) = stream else {
+        let only = PyList::new(obj.py(), [TensorObject::import(obj, &options)?])?;
+        return Ok(only.try_iter()?.into_any());
     };
-    Ok(PyChunks { object: obj.clone().unbind(), options, left: Mutex::new(left) })
+    let (object, left) = (obj.clone().unbind(), Mutex::new(Some(stream)));
+    Ok(Bound::new(obj.py(), PyChunks { object, options, left })?.into_any())
 }
 
 /// The facts about the type of a column, and its array if NumPy's memory holds its values, with the reason if that is a
@@ -95,27 +89,17 @@ impl PyChunks {
                 "the next chunk is being requested already, by another thread or by the producer",
             ));
         };
-        match mem::replace(&mut *left, Left::Nothing) {
-            Left::Nothing => Ok(None),
-            Left::One(tensor) => Ok(Some(tensor.into_bound(py))),
-            Left::Stream(mut stream) => {
-                let _depth = Depth::enter()?;
-                let chunk = arrow::next_chunk(self.object.bind(py), &mut stream, &self.options)?;
-                let Some(chunk) = chunk else { return Ok(None) };
-                let imported = satisfy::settle(&self.options, chunk)?;
-                *left = Left::Stream(stream);
-                TensorObject::new(py, imported).map(Some)
-            }
-        }
+        let Some(mut stream) = left.take() else { return Ok(None) };
+        let _depth = Depth::enter()?;
+        let chunk = arrow::next_chunk(self.object.bind(py), &mut stream, &self.options)?;
+        let Some(chunk) = chunk else { return Ok(None) };
+        let imported = satisfy::settle(&self.options, chunk)?;
+        *left = Some(stream);
+        TensorObject::new(py, imported).map(Some)
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        visit.call(&self.object)?;
-        // The collector runs attached, as every thread that has the lock, so the lock is free or a request is in progress.
-        match self.left.try_lock().as_deref() {
-            Ok(Left::One(tensor)) => visit.call(tensor),
-            _ => Ok(()),
-        }
+        visit.call(&self.object)
     }
 }
 
@@ -210,10 +194,10 @@ fn import_times(object: &Bound<'_, PyAny>, times: &Times) -> PyResult<Option<Imp
     let type_info = type_info::of(object)?;
     type_info.check_before(object)?;
     match pandas::times(object, is_of(&type_info.checks, &pandas::PANDAS))? {
-        Some(pandas::Times::Array(array)) => {
+        Some(Ok(array)) => {
             return Ok(import_array_of_times(array, times)?.map(|(imported, _)| imported));
         }
-        Some(pandas::Times::WithZone(zone)) => {
+        Some(Err(zone)) => {
             times.set_found(format!(
                 "times with the zone {zone}; remove the zone first with x.tz_convert(None)"
             ));
@@ -232,7 +216,8 @@ fn import_times(object: &Bound<'_, PyAny>, times: &Times) -> PyResult<Option<Imp
             .map_err(|error| explained(object, &type_info.checks, error))?;
         return imported.map(as_times).transpose();
     }
-    if let Some(found) = pandas::not_exported(object) {
+    let name = with_article(&type_name(object));
+    if let Some(found) = advice(object.py(), "not_exported", (object, name))? {
         times.set_found(found);
         return Ok(None);
     }

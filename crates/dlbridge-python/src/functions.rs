@@ -13,13 +13,14 @@ use dlbridge_pyo3::python::error::{to_py_err, type_name};
 use dlbridge_pyo3::python::objects::attribute;
 use dlbridge_pyo3::{PyTensor, import};
 
+use crate::bytes;
 use crate::device::Streams;
+use crate::frameworks::advice;
 use crate::import::dlpack::expect_named_device;
 use crate::import::options::{
     expect_alignment, expect_order, expect_protocol, integer, wrong_value,
 };
 use crate::tensor::TensorObject;
-use crate::{bytes, frameworks};
 
 /// Import any object that supports an exchange protocol.
 ///
@@ -170,8 +171,8 @@ pub(crate) fn has_protocol(obj: &Bound<'_, PyAny>, protocol: &Bound<'_, PyAny>) 
 /// The advice for an object without a protocol, for the messages of extensions.
 #[pyfunction]
 #[pyo3(name = "_remedy")]
-pub(crate) fn remedy(obj: &Bound<'_, PyAny>) -> Option<String> {
-    frameworks::remedy(obj)
+pub(crate) fn remedy(obj: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
+    advice(obj.py(), "remedy", (obj, type_name(obj)))
 }
 
 /// A tensor over the same memory whose first export may be written, and every later one only read.

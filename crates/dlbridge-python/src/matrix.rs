@@ -1,9 +1,8 @@
 //! `dlbridge.matrix`: the columns of a table as one tensor of (rows, columns).
 //!
-//! `read` makes [`Column`]s of every source: the children of a struct of Arrow, read from one stream, or the columns of a
-//! pandas frame or a mapping, each imported by its own protocol. Columns that lie side by side are shared, all others are
-//! copied in one pass: in Fortran order each into its place, in C order by blocks of rows, which one transposing copy of the
-//! core writes.
+//! `read` makes [`Column`]s of every source: the children of a struct of Arrow, read from one stream, the rows of the blocks
+//! of a pandas frame, or columns that are each imported by their own protocol. Columns that lie side by side are shared, all
+//! others are copied in one pass, by blocks of rows.
 
 mod copy;
 mod read;
@@ -24,8 +23,10 @@ use pyo3::types::PyString;
 
 use self::copy::{copied, filled};
 use self::read::{Column, named, read, read_block};
-use crate::class::dtype::DtypeName;
+use crate::arrow::Part;
+use crate::class::dtype::{DtypeName, parse};
 use crate::import::options::wrong_value;
+use crate::memory::access;
 use crate::tensor::TensorObject;
 
 /// Make a tensor of (rows, columns) from a table.
@@ -93,12 +94,14 @@ pub(crate) fn expect_names<'py>(columns: &Bound<'py, PyAny>) -> PyResult<Vec<Bou
 
 /// The matrix of a table, for an argument of an extension; None for an object that is not a table.
 #[pyfunction]
-#[pyo3(name = "_matrix")]
+#[pyo3(name = "_matrix", signature = (obj, order=None))]
 pub(crate) fn matrix_of_argument<'py>(
     obj: &Bound<'py, PyAny>,
+    order: Option<&str>,
 ) -> PyResult<Option<Bound<'py, TensorObject>>> {
     let _depth = Depth::enter()?;
-    let matrix = of_table(obj, None, &Options::default())?;
+    let options = Options { fortran: order == Some("F"), ..Options::default() };
+    let matrix = of_table(obj, None, &options)?;
     matrix.map(|matrix| TensorObject::new(obj.py(), matrix)).transpose()
 }
 
@@ -115,13 +118,9 @@ struct Options<'py> {
 
 /// The value of an argument `nulls`: a number, or `None` for `'raise'`.
 fn expect_fill<'py>(nulls: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
-    if let Ok(text) = nulls.cast::<PyString>()
-        && text.to_cow()? == "raise"
-    {
-        return Ok(None);
-    }
-    match nulls.extract::<f64>() {
-        Ok(_) if !nulls.is_instance_of::<PyString>() => Ok(Some(nulls.clone())),
+    match (nulls.extract::<f64>(), nulls.cast::<PyString>()) {
+        (_, Ok(text)) if text.to_cow()? == "raise" => Ok(None),
+        (Ok(_), Err(_)) => Ok(Some(nulls.clone())),
         _ => Err(wrong_type("nulls", "'raise' or a number", nulls)),
     }
 }
@@ -132,15 +131,15 @@ fn of_table<'py>(
     selected: Option<&[Bound<'py, PyAny>]>,
     options: &Options<'py>,
 ) -> PyResult<Option<Imported>> {
-    // The most frequent frame; reading its columns one by one takes longer.
+    // The most frequent frame, which is not split into its columns.
     if selected.is_none()
         && options.copy != Some(true)
-        && let Some((block, protocol)) = read_block(frame)?
-        && is_converted(block.dtype())
-        && options.dtype.is_none_or(|dtype| dtype == block.dtype())
         && options.unit.is_none()
+        && let Some(block) = read_block(frame)?
+        && is_converted(block.tensor.dtype())
+        && options.dtype.is_none_or(|dtype| dtype == block.tensor.dtype())
     {
-        return Ok(Some(Imported::new(block, protocol)));
+        return Ok(Some(block));
     }
     let Some(mut columns) = read(frame, selected, options)? else { return Ok(None) };
     let Some(first) = columns.first() else {
@@ -169,18 +168,18 @@ fn of_table<'py>(
     let dtype = common_dtype(&columns, options)?;
     // The reason of an import of a column comes before that of the matrix.
     let of_column = columns.iter().find_map(|column| column.parts[0].reason);
-    let reason = needed_copy(&columns, dtype);
-    if let (Some(reason), Some(false)) = (of_column.or(reason), options.copy) {
+    let needed = needed_copy(&columns, dtype);
+    if let (Some(reason), Some(false)) = (of_column.or(needed), options.copy) {
         return Err(PyBufferError::new_err(format!(
             "a copy would be needed, since {reason}, and copy=False forbids it; leave copy=False out"
         )));
     }
     let requested = (options.copy == Some(true)).then_some(CopyReason::Requested);
-    let tensor = match reason.or(requested.filter(|_| of_column.is_none())) {
+    let tensor = match needed.or(requested.filter(|_| of_column.is_none())) {
         None => shared(columns, dtype)?,
         Some(_) => copied(&columns, dtype, rows, options)?,
     };
-    let reason = of_column.or(reason).or(requested);
+    let reason = of_column.or(needed).or(requested);
     Ok(Some(Imported { reason, ..Imported::new(tensor, protocol) }))
 }
 
@@ -217,36 +216,19 @@ fn in_one_unit(columns: &mut [Column<'_>], options: &Options<'_>) -> PyResult<()
 }
 
 /// The dtypes from narrow to wide: NumPy promotes several to the first one that all of them convert to safely.
-const PROMOTED: [DataType; 14] = [
-    DataType::BOOL,
-    DataType::INT8,
-    DataType::UINT8,
-    DataType::INT16,
-    DataType::UINT16,
-    DataType::INT32,
-    DataType::UINT32,
-    DataType::INT64,
-    DataType::UINT64,
-    DataType::FLOAT16,
-    DataType::FLOAT32,
-    DataType::FLOAT64,
-    DataType::COMPLEX64,
-    DataType::COMPLEX128,
-];
+const PROMOTED: &str = "b1 i1 u1 i2 u2 i4 u4 i8 u8 f2 f4 f8 c8 c16";
 
 /// The dtype of the matrix: that of the options, if every column is converted to it, or the promoted one.
 fn common_dtype(columns: &[Column<'_>], options: &Options<'_>) -> PyResult<DataType> {
     // A fraction or NaN in place of nulls makes floats of integers.
     let is_whole = |fill: &Bound<'_, PyAny>| Ok::<_, PyErr>(fill.extract::<f64>()?.fract() == 0.0);
     let is_whole = options.nulls.as_ref().map_or(Ok(true), is_whole)?;
-    let mut found = Vec::with_capacity(columns.len());
-    let mut common = columns[0].dtype();
+    let (mut found, mut common) = (Vec::new(), columns[0].dtype());
     for column in columns {
         let dtype = column.dtype();
         if !is_converted(dtype) {
-            return Err(
-                column.refusal(format!("it has {dtype}, not numbers that convert to each other"))
-            );
+            let text = format!("it has {dtype}, not numbers that convert to each other");
+            return Err(column.refusal(text));
         }
         if let Some(to) = options.dtype {
             if dtype != to && !(is_converted(to) && is_same_kind(dtype, to)) {
@@ -263,63 +245,61 @@ fn common_dtype(columns: &[Column<'_>], options: &Options<'_>) -> PyResult<DataT
             continue;
         }
         found.push(dtype);
-        let has = |to: DataType| found.iter().all(|&from| from == to || is_safe(from, to));
-        common = match PROMOTED.into_iter().find(|&to| has(to)) {
-            _ if found.len() == 1 => dtype,
-            Some(promoted) => promoted,
-            None => {
-                let refusal =
-                    format!("it has {dtype}, and no dtype has these and {common}; pass dtype=");
-                return Err(column.refusal(refusal));
-            }
+        let holds = |&to: &DataType| found.iter().all(|&from| from == to || is_safe(from, to));
+        let promoted = if found.len() == 1 {
+            Some(dtype)
+        } else {
+            PROMOTED.split(' ').filter_map(|name| parse(name).ok()).find(holds)
         };
+        common = promoted.ok_or_else(|| {
+            column.refusal(format!(
+                "it has {dtype}, and no dtype has these and {common}; pass dtype="
+            ))
+        })?;
     }
     Ok(common)
 }
 
-/// Why the columns must be copied; `None` if they lie side by side in memory.
+/// Why the columns must be copied; `None` if they lie side by side in memory, or have no rows.
 fn needed_copy(columns: &[Column<'_>], dtype: DataType) -> Option<CopyReason> {
-    let has = |is: fn(&Column<'_>) -> bool| columns.iter().any(is);
-    let first = &columns[0].parts[0].tensor;
-    if first.is_empty() {
-        return None;
+    if columns[0].rows() == 0 {
+        None
+    } else if columns.iter().any(|column| column.nulls() > 0) {
+        Some(CopyReason::Nulls)
+    } else if columns.iter().any(|column| column.dtype() != dtype) {
+        Some(CopyReason::Converted)
+    } else {
+        step(columns).is_none().then_some(CopyReason::SeveralChunks)
     }
-    if has(|column| column.nulls() > 0) {
-        return Some(CopyReason::Nulls);
-    }
-    if columns.iter().any(|column| column.dtype() != dtype) {
-        return Some(CopyReason::Converted);
-    }
-    let are_one = !has(|column| column.parts.len() > 1) && step(columns).is_some();
-    (!are_one).then_some(CopyReason::SeveralChunks)
 }
 
 /// The largest gap between columns that lie side by side: files of Arrow begin each at a multiple of 8 bytes.
 const GAP: usize = 7;
 
-/// The distance between columns of one part and dtype that lie side by side, in elements: one behind the other, or in turn
+/// The distance between columns of one chunk and dtype that lie side by side, in elements: one behind the other, or in turn
 /// within each row.
 fn step(columns: &[Column<'_>]) -> Option<i64> {
-    let tensors = || columns.iter().map(|column| &column.parts[0].tensor);
-    let first = &columns[0].parts[0].tensor;
-    let (rows, stride, itemsize) = (first.len(), first.strides()[0], first.dtype().itemsize());
-    let addresses = || tensors().map(|tensor| tensor.data().addr());
-    let Some(second) = addresses().nth(1) else { return Some(1) };
-    let step = second.checked_sub(first.data().addr()).filter(|step| step % itemsize == 0)?;
-    let source = columns[0].parts[0]
-        .source
-        .filter(|source| columns.iter().all(|column| column.parts[0].source == Some(*source)));
-    source?;
-    let is_even =
-        addresses().zip(addresses().skip(1)).all(|(one, next)| next.wrapping_sub(one) == step);
-    let is_alike = |tensor: &Tensor| {
-        (tensor.strides()[0] == stride || rows == 1) && tensor.access() != Access::Exclusive
+    let address = |nth: usize| columns[nth].parts[0].tensor.data().addr();
+    let Part { tensor, source, .. } = &columns[0].parts[0];
+    let (rows, stride, itemsize) = (tensor.len(), tensor.strides()[0], tensor.dtype().itemsize());
+    let step = match columns {
+        [column] => return (column.parts.len() == 1).then_some(1),
+        _ => address(1).checked_sub(address(0)).filter(|step| step % itemsize == 0)?,
+    };
+    let is_next = |(nth, column): (usize, &Column<'_>)| {
+        let part = &column.parts[0];
+        column.parts.len() == 1
+            && part.source.is_some()
+            && part.source == *source
+            && address(nth) == address(0).wrapping_add(nth.wrapping_mul(step))
+            && (part.tensor.strides()[0] == stride || rows == 1)
+            && part.tensor.access() != Access::Exclusive
     };
     let column = rows * itemsize;
     let is_behind = (stride == 1 || rows == 1) && (column..=column + GAP).contains(&step);
     let turn = usize::try_from(stride).ok()?.checked_mul(itemsize)?;
     let in_turn = rows > 1 && step > 0 && (columns.len() - 1).checked_mul(step)? + itemsize <= turn;
-    (is_even && tensors().all(is_alike) && (is_behind || in_turn))
+    ((is_behind || in_turn) && columns.iter().enumerate().all(is_next))
         .then_some((step / itemsize) as i64)
 }
 
@@ -330,13 +310,12 @@ fn shared(mut columns: Vec<Column<'_>>, dtype: DataType) -> PyResult<Tensor> {
         return Ok(Tensor::zeroed(dtype, [0, count])?);
     }
     let step = step(&columns).expect("the columns lie side by side");
-    let mut owners = columns.iter_mut().map(|column| column.parts.swap_remove(0).tensor);
+    let owners = columns.iter_mut().map(|column| column.parts.swap_remove(0).tensor);
+    let mut owners: Vec<_> = owners.collect();
     if count == 1 {
-        return Ok(owners.next().expect("there is a column").insert_axis(1)?);
+        return Ok(owners.swap_remove(0).insert_axis(1)?);
     }
-    let owners: Vec<_> = owners.collect();
-    let is_read_only = owners.iter().any(Tensor::is_read_only);
-    let access = if is_read_only { Access::ReadOnly } else { Access::Shared };
+    let access = access(owners.iter().any(Tensor::is_read_only));
     let (first, stride) = (&owners[0], owners[0].strides()[0]);
     let parts = RawParts { access, ..RawParts::new(first.data(), dtype) };
     // SAFETY: each element is one of a column, whose memory its tensor keeps, and all tensors are owners. None of them is

@@ -38,7 +38,7 @@ pub(crate) fn each_block<T>(
 }
 
 /// Elements at any place in memory.
-pub(crate) struct Memory<'a> {
+pub(crate) struct Memory {
     pub(crate) protocol: Protocol,
     /// The address of the element at index zero.
     pub(crate) data: *mut c_void,
@@ -46,9 +46,9 @@ pub(crate) struct Memory<'a> {
     /// True if each number has the byte order that this machine does not use.
     pub(crate) byte_swapped: bool,
     /// At most [`MAX_NDIM`] extents, none of them negative.
-    pub(crate) shape: &'a [isize],
+    pub(crate) shape: Vec<isize>,
     /// `None` means C order.
-    pub(crate) byte_strides: Option<&'a [isize]>,
+    pub(crate) byte_strides: Option<Vec<isize>>,
     pub(crate) device: Device,
     /// `Exclusive` if nothing else can reach the memory.
     pub(crate) access: Access,
@@ -59,13 +59,14 @@ pub(crate) fn access(read_only: bool) -> Access {
     if read_only { Access::ReadOnly } else { Access::Shared }
 }
 
-impl Memory<'_> {
+impl Memory {
     /// The bytes of the elements, from `data` on; `None` without elements. Sums saturate.
     pub(crate) fn byte_range(&self) -> Option<Range<i128>> {
         let (mut lowest, mut end) = (0_i128, self.dtype.itemsize() as i128);
         let mut adjacent = end;
         for (axis, &extent) in self.shape.iter().enumerate().rev() {
-            let stride = self.byte_strides.map_or(adjacent, |strides| strides[axis] as i128);
+            let stride =
+                self.byte_strides.as_ref().map_or(adjacent, |strides| strides[axis] as i128);
             adjacent = adjacent.saturating_mul(extent as i128);
             let reach = stride.saturating_mul(extent as i128 - 1);
             lowest = lowest.saturating_add(reach.min(0));
@@ -126,8 +127,8 @@ impl Memory<'_> {
                 let rows = Tensor::from_raw_parts(owner, parts, &shape, Some(&strides));
                 return self.copied_rows(rows);
             }
-            let strides = self.byte_strides.map(|_| &strides[..self.shape.len()]);
-            self.usable(Tensor::from_raw_parts(owner, self.parts(), self.shape, strides), copy)
+            let strides = self.byte_strides.as_ref().map(|_| &strides[..self.shape.len()]);
+            self.usable(Tensor::from_raw_parts(owner, self.parts(), &self.shape, strides), copy)
         }
     }
 
@@ -144,12 +145,14 @@ impl Memory<'_> {
         let mut odd = None;
         let may_copy = copy != Some(false) && self.device.device_type().is_host_accessible();
         let (ndim, name) = (self.shape.len(), self.name());
-        if ndim > MAX_NDIM || self.byte_strides.is_some_and(|strides| strides.len() != ndim) {
+        if ndim > MAX_NDIM
+            || self.byte_strides.as_ref().is_some_and(|strides| strides.len() != ndim)
+        {
             return Err(PyBufferError::new_err(format!(
                 "the {name} has {ndim} extents, which must match the number of strides and be at most {MAX_NDIM}"
             )));
         }
-        for (axis, &stride) in self.byte_strides.unwrap_or_default().iter().enumerate() {
+        for (axis, &stride) in self.byte_strides.iter().flatten().enumerate() {
             strides[axis] = stride / itemsize;
             // The stride of a dimension of extent 1 leads nowhere.
             if stride % itemsize != 0 && self.shape[axis] > 1 && !self.shape.contains(&0) {
@@ -211,8 +214,8 @@ impl Memory<'_> {
 
     /// The extents and byte strides of the elements as rows of bytes.
     fn rows(&self) -> (Vec<isize>, Vec<isize>) {
-        let strides = self.byte_strides.unwrap_or_default();
-        ([self.shape, &[self.dtype.itemsize() as isize]].concat(), [strides, &[1]].concat())
+        let strides = self.byte_strides.as_deref().unwrap_or_default();
+        ([&self.shape[..], &[self.dtype.itemsize() as isize]].concat(), [strides, &[1]].concat())
     }
 
     /// A copy of elements whose byte strides are not multiples of the element size, from the rows of their bytes.
@@ -221,7 +224,7 @@ impl Memory<'_> {
         let reading = Guard::for_copy(&rows)?;
         let copy = copies::copied(&TensorRef::from(&rows), 1)?;
         drop(reading);
-        let tensor = with_dtype(copy, self.dtype, self.shape)?;
+        let tensor = with_dtype(copy, self.dtype, &self.shape)?;
         let tensor = if self.byte_swapped { swapped_in_place(tensor)? } else { tensor };
         let reason = Some(CopyReason::ByteStrides);
         Ok(Imported { reason, ..Imported::new(tensor, self.protocol) })

@@ -5,13 +5,14 @@ use std::sync::{Mutex, PoisonError};
 
 use dlbridge::ArcTensor;
 use dlbridge_pyo3::capsule;
-use dlbridge_pyo3::import_options::{ImportOptions, wrong_type};
+use dlbridge_pyo3::import_options::{ImportOptions, expect_bool, wrong_type};
 use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
+use pyo3::{PyTraverseError, PyVisit};
 
 use crate::import::options::{integer, wrong_value};
-use crate::tensor::TensorObject;
+use crate::tensor::{TensorObject, traverse};
 
 /// The context manager that `Tensor.dltensor` returns.
 #[pyclass(name = "_DLTensor", module = "dlbridge._core", frozen)]
@@ -19,7 +20,8 @@ pub(crate) struct DLTensorScope(Mutex<Option<ArcTensor>>);
 
 impl DLTensorScope {
     /// A scope for the struct of a tensor.
-    pub(crate) fn of(tensor: &TensorObject, writable: bool) -> PyResult<Self> {
+    pub(crate) fn of(tensor: &TensorObject, writable: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+        let writable = writable.map_or(Ok(false), |writable| expect_bool("writable", writable))?;
         if writable && tensor.is_read_only() {
             return Err(PyBufferError::new_err(
                 "the tensor is read-only, and writable=True is for C code that writes; copy it first, for example with \
@@ -42,6 +44,14 @@ impl DLTensorScope {
         Ok(tensor.as_raw().expose_provenance() + DL_TENSOR)
     }
 
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        // The collector runs attached, as every thread that has the lock.
+        match self.0.try_lock().as_deref() {
+            Ok(Some(tensor)) => traverse(tensor, &visit),
+            _ => Ok(()),
+        }
+    }
+
     #[pyo3(signature = (*_exception))]
     fn __exit__(&self, _exception: &Bound<'_, PyTuple>) {
         let tensor = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -59,13 +69,14 @@ const DL_TENSOR: usize = std::mem::offset_of!(dlbridge::sys::DLManagedTensorVers
 ///
 /// Raises TypeError for anything but an integer, ValueError for an address that cannot be one, BufferError as asdlpack.
 #[pyfunction]
-#[pyo3(signature = (address, /, *, legacy=false))]
+#[pyo3(signature = (address, /, *, legacy=None), text_signature = "(address, /, *, legacy=False)")]
 pub(crate) fn from_managed<'py>(
     address: &Bound<'py, PyAny>,
-    legacy: bool,
+    legacy: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, TensorObject>> {
     const EXPECTED: &str = "the address of a managed tensor, a multiple of 8";
     let py = address.py();
+    let legacy = legacy.map_or(Ok(false), |legacy| expect_bool("legacy", legacy))?;
     let number = integer(address)?.ok_or_else(|| wrong_type("address", EXPECTED, address))?;
     let place = number.extract::<usize>().ok().filter(|place| *place != 0 && place % 8 == 0);
     let place = place.ok_or_else(|| wrong_value("address", EXPECTED, &number))?;

@@ -245,7 +245,7 @@ impl ArgumentSpec {
         object: &Bound<'py, PyAny>,
     ) -> Result<Box<BorrowedArgument<'py>>, Refusal> {
         let table = match self.copies.filter(|_| self.ndim == Some(2)) {
-            Some(copies) => (copies.of_table)(object),
+            Some(copies) => (copies.of_table)(object, self.order),
             None => Ok(None),
         };
         let imported = table.and_then(|table| match table {

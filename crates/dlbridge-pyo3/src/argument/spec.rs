@@ -31,8 +31,8 @@ type Exclusive = fn(&TensorRef<'_>) -> Result<(), Error>;
 pub(super) struct Copies {
     pub(super) of_array: OfArray,
     pub(super) of_tensor: OfTensor,
-    /// Imports a table as a matrix; `None` for other objects.
-    pub(super) of_table: fn(&Bound<'_, PyAny>) -> PyResult<Option<Imported>>,
+    /// Imports a table as a matrix, whose copy has an order; `None` for other objects.
+    pub(super) of_table: fn(&Bound<'_, PyAny>, Order) -> PyResult<Option<Imported>>,
 }
 
 /// Copies a NumPy array; true for numbers in the byte order that this machine does not use.

@@ -44,12 +44,12 @@ pub(super) fn import(
     exported(&asdlpack.bind(py).call((object,), keywords.as_ref())?, stream)
 }
 
-/// Imports a table as a matrix; `None` for an object that is not a table.
-pub(super) fn matrix(object: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
+/// Imports a table as a matrix, whose copy has an order; `None` for an object that is not a table.
+pub(super) fn matrix(object: &Bound<'_, PyAny>, order: Order) -> PyResult<Option<Imported>> {
     let package = package(object.py(), &|| only_imports(Some(Protocol::Arrow), object))?;
     // An older package refuses tables.
     let Some(matrix) = attr_if_any(&attr(&package, "_core")?, "_matrix")? else { return Ok(None) };
-    let tensor = matrix.call1((object,))?;
+    let tensor = matrix.call1((object, letter(order)))?;
     if tensor.is_none() { Ok(None) } else { exported(&tensor, None).map(Some) }
 }
 
@@ -167,22 +167,25 @@ fn keywords<'py>(
 ) -> PyResult<Option<Bound<'py, PyDict>>> {
     let ImportOptions { protocol, copy, device, align, order, writable, assume_writable } =
         *options;
-    let order = match order {
-        Order::C => Some("C"),
-        Order::Fortran => Some("F"),
-        // Either order is left to the caller's own comparison.
-        _ => None,
-    };
     let keywords = PyDict::new(py);
     set(&keywords, "protocol", protocol.map(Protocol::name))?;
     set(&keywords, "copy", copy)?;
     set(&keywords, "device", device.map(|to| (to.device_type().code(), to.id())))?;
     set(&keywords, "align", align)?;
-    set(&keywords, "contiguous", order)?;
+    set(&keywords, "contiguous", letter(order))?;
     set(&keywords, "writable", writable)?;
     set(&keywords, "assume_writable", assume_writable.then_some(true))?;
     set(&keywords, "stream", stream)?;
     Ok((!keywords.is_empty()).then_some(keywords))
+}
+
+/// The package's name for an order; either order is left to the caller's own comparison.
+fn letter(order: Order) -> Option<&'static str> {
+    match order {
+        Order::C => Some("C"),
+        Order::Fortran => Some("F"),
+        _ => None,
+    }
 }
 
 fn set<'py>(

@@ -20,7 +20,7 @@ use pyo3::types::PyCapsule;
 
 use crate::borrow::Borrowed;
 use crate::capsule;
-use crate::import_options::ImportOptions;
+use crate::import_options::{ImportOptions, Order};
 use crate::imported::{Imported, Protocol};
 use crate::numpy;
 use crate::protocol::dlpack::{claimed_device, disagreement};
@@ -255,11 +255,11 @@ pub fn has(object: &Bound<'_, PyAny>, protocol: Protocol) -> PyResult<bool> {
     }
 }
 
-/// Imports a table of Arrow as a matrix; `None` for all other objects.
-pub(crate) fn table(object: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
+/// Imports a table of Arrow as a matrix, whose copy has an order; `None` for all other objects.
+pub(crate) fn table(object: &Bound<'_, PyAny>, order: Order) -> PyResult<Option<Imported>> {
     match has(object, Protocol::Dlpack)? || !has(object, Protocol::Arrow)? {
         true => Ok(None),
-        false => hub::matrix(object),
+        false => hub::matrix(object, order),
     }
 }
 

@@ -10,8 +10,8 @@ use super::abi::{ArrowArray, ArrowSchema, broken, child_pair};
 use super::elements::{Bits, filled, nulls, room, values, without_nulls};
 use super::export;
 use super::format::{Level, Shape, is_fixed_shape, not_read};
-use crate::frameworks::is_of;
-use crate::frameworks::pandas::{self, PANDAS};
+use crate::frameworks::pandas::PANDAS;
+use crate::frameworks::{advice, is_of};
 use crate::memory::{MAX_NDIM, normalized, with_dtype};
 use dlbridge_pyo3::layout::{is_within, root};
 use dlbridge_pyo3::protocol::time::Times;
@@ -217,12 +217,16 @@ fn has_nulls(object: &Bound<'_, PyAny>, nulls: i64, booleans: bool) -> PyErr {
     let noun = if nulls == 1 { "null" } else { "nulls" };
     let is_pandas = |type_info: Known| is_of(&type_info.checks, &PANDAS);
     let text = match type_info::of(object).is_ok_and(is_pandas) {
-        true => pandas::nulls(object, booleans),
-        false => {
-            "which a tensor cannot express; fill or drop them first, for example with fill_null, \
-             which pyarrow and polars have"
-        }
+        true => advice(object.py(), "nulls", (object, booleans)),
+        false => Ok(None),
     };
+    let text = match text {
+        Ok(text) => text,
+        Err(error) => return error,
+    };
+    let text = text.as_deref().unwrap_or(
+        "which a tensor cannot express; fill or drop them first, for example with fill_null, which pyarrow and polars have",
+    );
     PyBufferError::new_err(format!("the Arrow array has {nulls} {noun}, {text}"))
 }
 

@@ -1,7 +1,7 @@
 //! The elements of an Arrow array: its values and its nulls.
 
 use std::ffi::c_void;
-use std::{ptr, slice};
+use std::slice;
 
 use dlbridge::{DataType, Element, Tensor, TensorRef};
 use dlbridge_borrow::Mode;
@@ -25,6 +25,25 @@ pub(super) fn values(array: &ArrowArray, count: i64) -> PyResult<*const c_void> 
     Ok(data)
 }
 
+/// The validity bits of some elements of an array, and a borrow of them for reading; or without bits the stated number of
+/// nulls.
+///
+/// # Safety
+/// Range of `array.rs`, as long as the result lives.
+unsafe fn validity<'a>(
+    object: &Bound<'_, PyAny>,
+    array: &'a ArrowArray,
+    first: i64,
+    count: i64,
+) -> PyResult<Result<(Bits<'a>, Guard), i64>> {
+    match array.buffer(0).filter(|validity| !validity.is_null()) {
+        _ if array.null_count == 0 || count == 0 => Ok(Err(0)),
+        // SAFETY: the caller's Range: the buffer, which is not NULL, has a bit for each of these elements.
+        Some(validity) => unsafe { Bits::borrow(object, validity, first, count) }.map(Ok),
+        None => Ok(Err(array.null_count.max(0))),
+    }
+}
+
 /// The indices of the nulls among some elements of an array.
 ///
 /// # Safety
@@ -35,16 +54,12 @@ pub(super) unsafe fn null_places(
     first: i64,
     count: i64,
 ) -> PyResult<Vec<usize>> {
-    let validity = array.buffer(0).unwrap_or(ptr::null());
-    match (array.null_count, validity.is_null()) {
-        (0, _) => return Ok(Vec::new()),
-        (null_count, true) if null_count > 0 => return Err(broken("nulls but no validity bits")),
-        (_, true) => return Ok(Vec::new()),
-        _ => {}
+    // SAFETY: the caller's Range.
+    match unsafe { validity(object, array, first, count) }? {
+        Ok((bits, _reading)) => Ok((0..count as usize).filter(|&nth| !bits.get(nth)).collect()),
+        Err(0) => Ok(Vec::new()),
+        Err(_) => Err(broken("nulls but no validity bits")),
     }
-    // SAFETY: the caller's Range: the buffer, which is not NULL, has a bit for each of these elements.
-    let (bits, _reading) = unsafe { Bits::borrow(object, validity, first, count) }?;
-    Ok((0..count as usize).filter(|&nth| !bits.get(nth)).collect())
 }
 
 /// The number of nulls among some elements of an array.
@@ -57,16 +72,13 @@ pub(super) unsafe fn nulls(
     first: i64,
     count: i64,
 ) -> PyResult<i64> {
-    if array.null_count == 0 || count == 0 {
-        return Ok(0);
+    // SAFETY: the caller's Range.
+    match unsafe { validity(object, array, first, count) }? {
+        Ok((bits, _reading)) => {
+            Ok((0..count as usize).filter(|&nth| !bits.get(nth)).count() as i64)
+        }
+        Err(stated) => Ok(stated),
     }
-    let validity = array.buffer(0).unwrap_or(ptr::null());
-    if validity.is_null() {
-        return Ok(array.null_count.max(0));
-    }
-    // SAFETY: the caller's Range: the buffer, which is not NULL, has a bit for each of these elements.
-    let (bits, _reading) = unsafe { Bits::borrow(object, validity, first, count) }?;
-    Ok((0..count as usize).filter(|&nth| !bits.get(nth)).count() as i64)
 }
 
 /// A copy of counts of time, with `NaT` for nulls.
@@ -80,21 +92,21 @@ pub(super) unsafe fn without_nulls(
     first: i64,
     count: i64,
 ) -> PyResult<Tensor> {
-    let validity = array.buffer(0).filter(|validity| !validity.is_null());
-    let validity = validity.ok_or_else(|| broken("nulls but no validity bits"))?;
-    let numbers = data.cast::<[u8; 8]>().wrapping_add(first as usize);
-    let count = count as usize;
-    // SAFETY: the caller's Range: the buffer, which is not NULL, has these numbers.
-    let _reading = unsafe { borrow_bytes(object, numbers.cast(), count * 8) }?;
-    // SAFETY: the caller's Range: the buffer, which is not NULL, has these numbers. Nothing writes them, by Valid and
-    // by the borrow `_reading`. They are read as bytes, which need no alignment.
-    let numbers = unsafe { slice::from_raw_parts(numbers, count) };
-    // SAFETY: the caller's Range: the buffer, which is not NULL, has a bit for each of these elements.
-    let (bits, _reading_bits) = unsafe { Bits::borrow(object, validity, first, count as i64) }?;
-    filled(room::<i64>(count as i64, "times")?, |nth| match bits.get(nth) {
-        true => i64::from_ne_bytes(numbers[nth]),
-        false => i64::MIN,
-    })
+    // SAFETY: the caller's Range.
+    let nulls = unsafe { null_places(object, array, first, count) }?;
+    let numbers = data.cast::<i64>().wrapping_add(first as usize).cast_mut();
+    // SAFETY: the caller's Range: the buffer, which is not NULL, has these numbers, which nothing writes (Valid).
+    let numbers = unsafe { TensorRef::from_raw_run(numbers.cast(), DataType::INT64, &[count]) };
+    let numbers = numbers.ok_or_else(wraps_around)?;
+    let _reading = Guard::acquire(&type_info::of(object)?.borrowed, object, &numbers, Mode::Read)?;
+    let mut copy = copies::copied(&numbers, 1)?;
+    let mut counts = copy.view_mut::<i64>().map_err(to_py_err)?;
+    nulls.into_iter().for_each(|nth| counts[[nth]] = i64::MIN);
+    Ok(copy)
+}
+
+pub(super) fn wraps_around() -> PyErr {
+    broken("a buffer that wraps around the address space")
 }
 
 /// Borrows bytes of a buffer for reading. No reference to them exists before: if a function has borrowed them for writing, this
@@ -111,7 +123,7 @@ unsafe fn borrow_bytes<'py>(
     // SAFETY: the caller guarantees the bytes. The borrow uses their address alone.
     let bytes =
         unsafe { TensorRef::from_raw_run(data.cast_mut(), DataType::UINT8, &[count as i64]) };
-    let bytes = bytes.ok_or_else(|| broken("a buffer that wraps around the address space"))?;
+    let bytes = bytes.ok_or_else(wraps_around)?;
     Guard::acquire(&type_info.borrowed, object, &bytes, Mode::Read)
 }
 

@@ -11,6 +11,7 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 
 use super::abi::{ArrowSchema, broken};
+use crate::frameworks::advice;
 use dlbridge_pyo3::protocol::time::{Elements, Times};
 use dlbridge_pyo3::python::error::beyond_tensors;
 
@@ -76,7 +77,7 @@ impl Level {
         match format.strip_prefix("+w:").and_then(|items| items.parse().ok()) {
             _ if format == "b" => Ok(Self::Bits),
             Some(items) => Ok(Self::Lists(items)),
-            None => Err(unfit(format)),
+            None => Err(unfit(format, false)),
         }
     }
 }
@@ -99,19 +100,6 @@ pub(super) fn check_plain(schema: &ArrowSchema) -> PyResult<()> {
         Some(name) => Err(unknown_extension(&name)),
         None => check_no_dictionary(schema),
     }
-}
-
-/// The refusal of an array without offsets.
-pub(super) fn unfit_for_lists(format: &CStr) -> PyErr {
-    let remedy = match format.to_bytes() {
-        [b'+', b'w', ..] => "dlbridge.asdlpack imports its fixed-size lists as a tensor",
-        [b'+', b'v', ..] => "cast it to a list or a large_list first",
-        [b'+', b's', ..] => "take one column of it first",
-        [b'v', ..] => "cast it to large_string or large_binary with pyarrow first",
-        _ => "dlbridge.asdlpack imports numbers",
-    };
-    let format = format.to_string_lossy();
-    PyBufferError::new_err(format!("the Arrow format '{format}' has no offsets; {remedy}"))
 }
 
 /// The units of times in formats, and NumPy's names for points and spans of time in that unit.
@@ -178,44 +166,15 @@ fn unknown_extension(name: &str) -> PyErr {
     ))
 }
 
-fn unfit(format: &str) -> PyErr {
-    if format == "+s" {
-        return beyond_tensors(
-            "the object is a table, or a column of records, and a tensor can express one column; pass it to \
-             dlbridge.matrix, or take one column of it first"
-                .to_owned(),
-        );
-    }
-    // pandas makes an array of Python's dates unless it is asked for the dtype.
-    let counts = name_of_times(format).map(|name| {
-        format!(
-            ": numpy.asarray(x, '{name}').view('int64') has the counts, and -2**63 for each null; for a column of pandas, begin with x = pyarrow.array(x)"
-        )
-    });
-    let counts = counts.unwrap_or_default();
-    beyond_tensors(format!(
-        "the Arrow format '{format}' is not one of integers, floats or booleans, or of fixed-size \
-         lists of them; {} first{counts}",
-        remedy(format)
-    ))
-}
-
-fn remedy(format: &str) -> &'static str {
-    match format.as_bytes() {
-        [b'+', b'l' | b'L', ..] => {
-            "pass it to dlbridge.ragged, flatten it, or cast it to fixed-size lists"
+/// The refusal of a format, for a caller that needs offsets or one that needs numbers.
+pub(super) fn unfit(format: &str, offsets: bool) -> PyErr {
+    let arguments = (format, offsets, name_of_times(format));
+    match Python::attach(|py| advice(py, "arrow_format", arguments)) {
+        Ok(text) => {
+            let text = text.unwrap_or_else(|| format!("the Arrow format '{format}' is refused"));
+            if offsets { PyBufferError::new_err(text) } else { beyond_tensors(text) }
         }
-        [b'+', b'v' | b'w', ..] => "flatten it, or cast it to fixed-size lists",
-        [b'+', b'r', ..] => "decode it, with pyarrow.compute.run_end_decode(x)",
-        [b'+', b'm', ..] => "take the keys or the items of its MapArray of pyarrow",
-        [b'+', b'u', ..] => "take one child, with field(0) of its UnionArray of pyarrow,",
-        b"tin" => "convert it to numbers",
-        [b't', ..] => "cast it to integers",
-        // 128 bits of polars.
-        [b'_', b'p', b'l', ..] => "cast it to integers of 64 bits",
-        [b'd', ..] => "cast it to floats",
-        [b'n', ..] => "fill it, since it holds only nulls,",
-        _ => "convert it to numbers",
+        Err(error) => error,
     }
 }
 

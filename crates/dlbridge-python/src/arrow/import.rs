@@ -35,15 +35,16 @@ pub(crate) fn import(
     chunks.check_stream(times)?;
     let arrays = match options.copy {
         Some(true) => {
-            let (mut arrays, mut next) = (Vec::new(), chunks.next_with_elements(py)?);
-            while let Some(chunk) = next {
+            let mut arrays = Vec::new();
+            while let Some(chunk) = chunks.next_with_elements(py)? {
                 // The stream ends with an array without elements.
                 let is_last = chunk.get().length <= 0;
-                arrays.push(chunk);
-                next = match is_last {
-                    true => None,
-                    false => chunks.next_with_elements(py)?.filter(|it| it.get().length > 0),
-                };
+                if !is_last || arrays.is_empty() {
+                    arrays.push(chunk);
+                }
+                if is_last {
+                    break;
+                }
             }
             arrays
         }
@@ -146,7 +147,7 @@ pub(super) fn exported(
         first
     } else if let Some(method) = attribute(object, intern!(py, "__arrow_c_array__"))? {
         let answer = method.call0().map_err(|error| match is_image {
-            true => frameworks::explain_arrow(object, options, error),
+            true => frameworks::explain_arrow(py, options, error),
             false => error,
         })?;
         pair(&answer, Owned::take)?

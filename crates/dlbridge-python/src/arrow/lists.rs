@@ -20,9 +20,9 @@ use pyo3::types::PyCapsule;
 use super::Capsules;
 use super::abi::{ArrowArray, ArrowSchema, Owned, broken, child_pair};
 use super::array::{Elements, MOST, Span, known_source, numbers};
-use super::elements::nulls;
+use super::elements::{nulls, wraps_around};
 use super::export::{array, capsule, data, form, list_of, schema};
-use super::format::{check_plain, unfit_for_lists};
+use super::format::{check_plain, unfit};
 use super::import::{exported, no_chunk};
 
 /// Lists: list `i` has the values from `offsets[i]` to `offsets[i + 1]`.
@@ -70,7 +70,7 @@ impl Kind {
             b"+L" => (DataType::INT64, false),
             b"u" | b"z" => (DataType::INT32, true),
             b"U" | b"Z" => (DataType::INT64, true),
-            _ => return Err(unfit_for_lists(format)),
+            _ => return Err(unfit(&format.to_string_lossy(), true)),
         };
         if !has_bytes
             && let Some(child) = schema.only_child()
@@ -101,18 +101,12 @@ impl Kind {
         if !array.dictionary.is_null() {
             return Err(broken("a dictionary that its schema lacks"));
         }
-        if array.n_buffers != if self.has_bytes { 3 } else { 2 } {
-            return Err(broken(match self.has_bytes {
-                false => "lists with a number of buffers other than two",
-                true => "texts or binary values with a number of buffers other than three",
-            }));
-        }
-        let children = i64::from(!self.has_bytes);
-        if (schema.n_children, array.n_children) != (children, children) {
-            return Err(broken(match self.has_bytes {
-                false => "lists without their one child",
-                true => "children although its type has none",
-            }));
+        let (buffers, children, what) = match self.has_bytes {
+            false => (2, 1, "lists without their two buffers and their one child"),
+            true => (3, 0, "texts or binary values without their three buffers, or with children"),
+        };
+        if (array.n_buffers, schema.n_children, array.n_children) != (buffers, children, children) {
+            return Err(broken(what));
         }
         // Checked before the validity bits are read, to detect an impossible length.
         let count = length.checked_add(1).filter(|&count| {
@@ -140,8 +134,7 @@ impl Kind {
             let borrowed = unsafe {
                 TensorRef::from_raw_run(place.cast_mut().cast::<c_void>(), dtype, &[count])
             };
-            let borrowed =
-                borrowed.ok_or_else(|| broken("a buffer that wraps around the address space"))?;
+            let borrowed = borrowed.ok_or_else(wraps_around)?;
             let _reading = Guard::acquire(&type_info.borrowed, object, &borrowed, Mode::Read)?;
             range = offsets_range(&borrowed)?.map_err(|fault| {
                 PyBufferError::new_err(format!(

@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyComplex, PyDict, PyFloat, PyInt, PyString, PyType};
 
+use crate::interfaces::{NATIVE, of_kind};
 use dlbridge_pyo3::import_options::wrong_type;
 use dlbridge_pyo3::python::error::repr_in_message;
 use dlbridge_pyo3::python::objects::once;
@@ -71,30 +72,10 @@ fn is_known(dtype: DataType) -> bool {
 
 /// The dtype of NumPy's code of a kind and a number of bytes, like `f4` and `<f4`.
 fn of_code(name: &str) -> Option<DataType> {
-    let native = if cfg!(target_endian = "little") { '<' } else { '>' };
-    let name = name.strip_prefix([native, '=', '|']).unwrap_or(name);
+    let name = name.strip_prefix([NATIVE, '=', '|']).unwrap_or(name);
     let mut letters = name.chars();
-    let code = match letters.next()? {
-        'b' => Code::BOOL,
-        'i' => Code::INT,
-        'u' => Code::UINT,
-        'f' => Code::FLOAT,
-        'c' => Code::COMPLEX,
-        _ => return None,
-    };
-    let bits = match letters.as_str() {
-        "1" => 8,
-        "2" => 16,
-        "4" => 32,
-        "8" => 64,
-        "16" => 128,
-        _ => return None,
-    };
-    let dtype = DataType::new(code, bits, 1);
-    // NumPy's `f16` depends on the machine, and `c4` does not exist.
-    let is_integer = matches!(code, Code::INT | Code::UINT);
-    (is_known(dtype) && dtype != DataType::COMPLEX32 && (!is_integer || bits <= 64))
-        .then_some(dtype)
+    let (kind, size) = (letters.next()?, letters.as_str());
+    of_kind(kind, size.parse().ok().filter(|number: &usize| number.to_string() == size)?)
 }
 
 /// The value of an argument `dtype`: a name, or a library's dtype, which has a name.

@@ -216,14 +216,6 @@ pub(super) enum Value {
 /// True if the digits of an `f32` distinguish a float from its neighbours.
 type Single = bool;
 
-/// Floats of up to 16 bits: a sign, an exponent, a mantissa.
-struct Small {
-    exponent: u32,
-    mantissa: u32,
-    bias: i32,
-    special: Special,
-}
-
 /// The bit patterns of a small float that are not a finite number.
 #[derive(PartialEq)]
 enum Special {
@@ -237,52 +229,49 @@ enum Special {
     Finite,
 }
 
-impl Small {
-    const fn new(exponent: u32, mantissa: u32, bias: i32, special: Special) -> Option<Self> {
-        Some(Self { exponent, mantissa, bias, special })
-    }
+/// Floats of up to 16 bits, by the bits of their exponent and of their mantissa, and by their bias.
+type Small = (u32, u32, i32, Special);
 
-    fn of(dtype: DataType) -> Option<Self> {
-        use Special::{Finite, Ieee, NanAtEnd, NanAtSign};
-        match (dtype.code(), dtype.bits()) {
-            (Code::FLOAT, 16) => Self::new(5, 10, 15, Ieee),
-            (Code::BFLOAT, 16) => Self::new(8, 7, 127, Ieee),
-            (Code::FLOAT8_E3M4, 8) => Self::new(3, 4, 3, Ieee),
-            (Code::FLOAT8_E4M3, 8) => Self::new(4, 3, 7, Ieee),
-            (Code::FLOAT8_E4M3B11FNUZ, 8) => Self::new(4, 3, 11, NanAtSign),
-            (Code::FLOAT8_E4M3FN, 8) => Self::new(4, 3, 7, NanAtEnd),
-            (Code::FLOAT8_E4M3FNUZ, 8) => Self::new(4, 3, 8, NanAtSign),
-            (Code::FLOAT8_E5M2, 8) => Self::new(5, 2, 15, Ieee),
-            (Code::FLOAT8_E5M2FNUZ, 8) => Self::new(5, 2, 16, NanAtSign),
-            (Code::FLOAT6_E2M3FN, 6) => Self::new(2, 3, 1, Finite),
-            (Code::FLOAT6_E3M2FN, 6) => Self::new(3, 2, 3, Finite),
-            (Code::FLOAT4_E2M1FN, 4) => Self::new(2, 1, 1, Finite),
-            _ => None,
-        }
-    }
+fn small(dtype: DataType) -> Option<Small> {
+    use Special::{Finite, Ieee, NanAtEnd, NanAtSign};
+    Some(match (dtype.code(), dtype.bits()) {
+        (Code::FLOAT, 16) => (5, 10, 15, Ieee),
+        (Code::BFLOAT, 16) => (8, 7, 127, Ieee),
+        (Code::FLOAT8_E3M4, 8) => (3, 4, 3, Ieee),
+        (Code::FLOAT8_E4M3, 8) => (4, 3, 7, Ieee),
+        (Code::FLOAT8_E4M3B11FNUZ, 8) => (4, 3, 11, NanAtSign),
+        (Code::FLOAT8_E4M3FN, 8) => (4, 3, 7, NanAtEnd),
+        (Code::FLOAT8_E4M3FNUZ, 8) => (4, 3, 8, NanAtSign),
+        (Code::FLOAT8_E5M2, 8) => (5, 2, 15, Ieee),
+        (Code::FLOAT8_E5M2FNUZ, 8) => (5, 2, 16, NanAtSign),
+        (Code::FLOAT6_E2M3FN, 6) => (2, 3, 1, Finite),
+        (Code::FLOAT6_E3M2FN, 6) => (3, 2, 3, Finite),
+        (Code::FLOAT4_E2M1FN, 4) => (2, 1, 1, Finite),
+        _ => return None,
+    })
+}
 
-    fn value(&self, bits: u32) -> f64 {
-        let sign_bit = 1_u32 << (self.exponent + self.mantissa);
-        let magnitude = bits & (sign_bit - 1);
-        let sign = if bits & sign_bit != 0 { -1.0 } else { 1.0 };
-        let mantissa = magnitude & ((1 << self.mantissa) - 1);
-        let exponent = magnitude >> self.mantissa;
-        let highest = exponent == (1 << self.exponent) - 1;
-        match self.special {
-            Special::Ieee if highest && mantissa == 0 => return sign * f64::INFINITY,
-            Special::Ieee if highest => return f64::NAN,
-            Special::NanAtEnd if magnitude == sign_bit - 1 => return f64::NAN,
-            Special::NanAtSign if bits & (2 * sign_bit - 1) == sign_bit => return f64::NAN,
-            _ => {}
-        }
-        // Subnormal numbers lack the leading one.
-        let (leading, exponent) = match exponent {
-            0 => (0, 1),
-            exponent => (1 << self.mantissa, exponent as i32),
-        };
-        let fraction = f64::from(leading + mantissa);
-        sign * fraction * 2.0_f64.powi(exponent - self.bias - self.mantissa as i32)
+fn value((exponent_bits, mantissa_bits, bias, special): Small, bits: u32) -> f64 {
+    let sign_bit = 1_u32 << (exponent_bits + mantissa_bits);
+    let magnitude = bits & (sign_bit - 1);
+    let sign = if bits & sign_bit != 0 { -1.0 } else { 1.0 };
+    let mantissa = magnitude & ((1 << mantissa_bits) - 1);
+    let exponent = magnitude >> mantissa_bits;
+    let highest = exponent == (1 << exponent_bits) - 1;
+    match special {
+        Special::Ieee if highest && mantissa == 0 => return sign * f64::INFINITY,
+        Special::Ieee if highest => return f64::NAN,
+        Special::NanAtEnd if magnitude == sign_bit - 1 => return f64::NAN,
+        Special::NanAtSign if bits & (2 * sign_bit - 1) == sign_bit => return f64::NAN,
+        _ => {}
     }
+    // Subnormal numbers lack the leading one.
+    let (leading, exponent) = match exponent {
+        0 => (0, 1),
+        exponent => (1 << mantissa_bits, exponent as i32),
+    };
+    let fraction = f64::from(leading + mantissa);
+    sign * fraction * 2.0_f64.powi(exponent - bias - mantissa_bits as i32)
 }
 
 impl Value {
@@ -294,7 +283,7 @@ impl Value {
             Code::FLOAT => matches!(dtype.bits(), 16 | 32 | 64),
             Code::COMPLEX => matches!(dtype.bits(), 32 | 64 | 128),
             Code::FLOAT8_E8M0FNU => dtype.bits() == 8,
-            _ => Small::of(dtype).is_some(),
+            _ => small(dtype).is_some(),
         }
     }
 
@@ -340,7 +329,7 @@ fn float(dtype: DataType, bits: u128) -> f64 {
         (Code::FLOAT, 32) => f64::from(f32::from_bits(bits as u32)),
         (Code::FLOAT8_E8M0FNU, _) if bits == 0xff => f64::NAN,
         (Code::FLOAT8_E8M0FNU, _) => 2.0_f64.powi(bits as i32 - 127),
-        _ => Small::of(dtype).map_or(f64::NAN, |small| small.value(bits as u32)),
+        _ => small(dtype).map_or(f64::NAN, |small| value(small, bits as u32)),
     }
 }
 

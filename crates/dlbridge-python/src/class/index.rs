@@ -1,12 +1,9 @@
 //! Slices, transposes and other shapes of a tensor, over the same memory.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use dlbridge::{Error, Result, Tensor};
 use pyo3::exceptions::{PyBufferError, PyIndexError, PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyEllipsis, PySlice, PyTuple};
-use pyo3::{PyTraverseError, PyVisit};
+use pyo3::types::{PyEllipsis, PyRange, PySlice, PyTuple};
 
 use crate::import::options::{integer, items};
 use crate::tensor::TensorObject;
@@ -223,41 +220,10 @@ pub(super) fn first_extent(tensor: &PyTensor, what: &str) -> PyResult<usize> {
     })
 }
 
-/// Iterates over the sub-tensors along the first dimension.
-#[pyclass(frozen, module = "dlbridge", name = "_TensorIterator")]
-pub(crate) struct Iterator {
-    tensor: Py<TensorObject>,
-    next: AtomicUsize,
-    len: usize,
-}
-
-impl Iterator {
-    pub(super) fn new(tensor: &Bound<'_, TensorObject>) -> PyResult<Self> {
-        let len = first_extent(tensor.get(), "iteration")?;
-        Ok(Self { tensor: tensor.clone().unbind(), next: AtomicUsize::new(0), len })
-    }
-}
-
-#[pymethods]
-impl Iterator {
-    fn __iter__(this: Bound<'_, Self>) -> Bound<'_, Self> {
-        this
-    }
-
-    fn __next__(&self) -> PyResult<Option<TensorObject>> {
-        // One step: threads that share the iterator never get the same item.
-        let step = |next| (next < self.len).then_some(next + 1);
-        let Ok(next) = self.next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, step) else {
-            return Ok(None);
-        };
-        sub_tensor(self.tensor.get(), |tensor| tensor.index_axis(0, next)).map(Some)
-    }
-
-    fn __traverse__(&self, visit: PyVisit<'_>) -> std::result::Result<(), PyTraverseError> {
-        visit.call(&self.tensor)
-    }
-
-    fn __length_hint__(&self) -> usize {
-        self.len.saturating_sub(self.next.load(Ordering::Relaxed))
-    }
+/// An iterator over the sub-tensors along the first dimension.
+pub(super) fn iterate<'py>(tensor: &Bound<'py, TensorObject>) -> PyResult<Bound<'py, PyAny>> {
+    let py = tensor.py();
+    let indices = PyRange::new(py, 0, first_extent(tensor.get(), "iteration")?.cast_signed())?;
+    let map = py.import(intern!(py, "builtins"))?.getattr(intern!(py, "map"))?;
+    map.call1((tensor.getattr(intern!(py, "__getitem__"))?, indices))
 }

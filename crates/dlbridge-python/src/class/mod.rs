@@ -184,8 +184,8 @@ impl TensorObject {
         index::first_extent(self, "len()")
     }
 
-    fn __iter__(this: &Bound<'_, Self>) -> PyResult<index::Iterator> {
-        index::Iterator::new(this)
+    fn __iter__<'py>(this: &Bound<'py, Self>) -> Answer<'py> {
+        index::iterate(this)
     }
 
     /// The dimensions in another order, which `order` numbers, over the same memory.
@@ -362,8 +362,8 @@ impl TensorObject {
     }
 
     /// The struct `DLTensor` for C code in a `with` block, as an address.
-    #[pyo3(signature = (*, writable=false))]
-    fn dltensor(&self, writable: bool) -> PyResult<DLTensorScope> {
+    #[pyo3(signature = (*, writable=None), text_signature = "($self, *, writable=False)")]
+    fn dltensor(&self, writable: Option<&Bound<'_, PyAny>>) -> PyResult<DLTensorScope> {
         DLTensorScope::of(self, writable)
     }
 

@@ -6,15 +6,14 @@ use dlbridge_pyo3::frameworks::{ImportRules, JAX, PADDLE, TORCH};
 use dlbridge_pyo3::protocol::framework_checks::TypeChecks;
 use dlbridge_pyo3::protocol::type_info;
 use dlbridge_pyo3::python::copies;
-use dlbridge_pyo3::python::error::str_in_message;
-use dlbridge_pyo3::python::objects::is_instance;
+use dlbridge_pyo3::python::error::{beyond_tensors, str_in_message};
 use pyo3::exceptions::{
     PyBufferError, PyException, PyImportError, PyMemoryError, PyRecursionError, PyTypeError,
 };
 use pyo3::prelude::*;
 
-use super::is_of;
-use super::pandas::{self, PANDAS};
+use super::pandas::PANDAS;
+use super::{advice, is_of};
 
 /// The refusal of an object whose library failed, if the object's state gives the reason or the library's exception
 /// does not say what to do. The library's exception is the cause.
@@ -69,80 +68,11 @@ pub(crate) fn first_sentence(py: Python<'_>, error: &PyErr) -> String {
 
 /// The refusal of an object of a framework, if its state gives the reason.
 fn explain(object: &Bound<'_, PyAny>, rules: &'static ImportRules) -> Option<PyErr> {
-    let is = |known| ptr::eq(rules, known);
-    if is(&PANDAS) {
-        return pandas::refusal(object);
+    let libraries = [(&PANDAS, "pandas"), (&TORCH, "torch"), (&JAX, "jax"), (&PADDLE, "paddle")];
+    let (_, library) = libraries.into_iter().find(|(known, _)| ptr::eq(rules, *known))?;
+    match advice(object.py(), "state", (object, library)) {
+        Ok(reason) if library == "pandas" => reason.map(beyond_tensors),
+        Ok(reason) => reason.map(PyBufferError::new_err),
+        Err(error) => Some(error),
     }
-    let reason = if is(&TORCH) {
-        not_strided(object)
-    } else if is(&JAX) {
-        gone(object)
-    } else if is(&PADDLE) {
-        sparse(object)
-    } else {
-        None
-    };
-    reason.map(PyBufferError::new_err)
-}
-
-/// Tensors without strided memory: the attribute that reports the state, and the message.
-const NOT_STRIDED: [(&str, &str); 4] = [
-    (
-        "is_nested",
-        "the tensor is nested: its rows have different lengths; call to_padded_tensor(padding) first",
-    ),
-    ("is_meta", "the tensor is on the device meta, which holds no data; make it on another device"),
-    (
-        "is_quantized",
-        "the tensor is quantised: its values are not what is in memory; call dequantize() or int_repr() first",
-    ),
-    (
-        "layout",
-        "the tensor is sparse or has another layout than torch.strided; call to_dense() first",
-    ),
-];
-
-/// Returns why a tensor does not have strided memory, or `None` if no reason is found.
-fn not_strided(object: &Bound<'_, PyAny>) -> Option<&'static str> {
-    let applies = |name: &str| -> PyResult<bool> {
-        let found = object.getattr(name)?;
-        match name {
-            "layout" => Ok(found.str()?.to_cow()? != "torch.strided"),
-            _ => found.is_truthy(),
-        }
-    };
-    let found = NOT_STRIDED.iter().find(|(name, _)| applies(name).unwrap_or(false));
-    if let Some((_, reason)) = found {
-        return Some(reason);
-    }
-    let asked = |name: &str| object.call_method0(name).and_then(|answer| answer.extract::<u64>());
-    (asked("data_ptr").ok()? == 0 && asked("numel").ok()? > 0).then_some(
-        "the tensor has elements but no memory, as a FakeTensor, a MaskedTensor and a tensor with a \
-         resized storage have; make a tensor that holds its data first",
-    )
-}
-
-/// Returns why an array lacks elements in memory, or `None` if no reason is found.
-fn gone(object: &Bound<'_, PyAny>) -> Option<&'static str> {
-    let py = object.py();
-    if is_instance(object, "jax.core", "Tracer").ok()? {
-        return Some(
-            "the array is a tracer of JAX, which stands for elements that are not computed yet; convert \
-             it outside of the transformed function, or in a function called by jax.pure_callback",
-        );
-    }
-    let is_deleted =
-        object.call_method0(intern!(py, "is_deleted")).and_then(|deleted| deleted.is_truthy());
-    is_deleted.unwrap_or(false).then_some(
-        "the array was deleted, or donated to a compiled function, so its memory is gone; convert \
-         it before that, or make a new one",
-    )
-}
-
-/// Returns why a tensor is not in one piece of memory, or `None` if no reason is found.
-fn sparse(object: &Bound<'_, PyAny>) -> Option<&'static str> {
-    let is_sparse = object.call_method0("is_sparse").and_then(|sparse| sparse.is_truthy());
-    is_sparse.unwrap_or(false).then_some(
-        "the tensor is sparse: its values are not in one piece of memory; call to_dense() first",
-    )
 }

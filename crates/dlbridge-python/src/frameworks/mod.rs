@@ -1,4 +1,4 @@
-//! Facts about columns and images that their protocols do not report, and the advice for objects without a protocol.
+//! Facts about columns and images that their protocols do not report, and the advice of the package's Python code.
 
 pub(crate) mod explain;
 pub(crate) mod pandas;
@@ -8,44 +8,38 @@ use std::ptr;
 use dlbridge_pyo3::frameworks::{ARROW_FIRST, ImportRules, NO_RULES};
 use dlbridge_pyo3::import_options::ImportOptions;
 use dlbridge_pyo3::protocol::framework_checks::TypeChecks;
-use dlbridge_pyo3::python::error::{str_in_message, type_name};
+use dlbridge_pyo3::python::copies::must_be_raised;
+use dlbridge_pyo3::python::error::str_in_message;
+use pyo3::call::PyCallArgs;
 use pyo3::exceptions::{PyBufferError, PyException};
 use pyo3::prelude::*;
 
 /// The import rules of the frameworks of columns and images.
 pub(crate) static IMPORT_RULES: [&ImportRules; 3] = [&POLARS, &pandas::PANDAS, &PILLOW];
 
-/// The advice for an object without a protocol, such as a variable, or a tensor without values; `None` for unknown ones.
-pub(crate) fn remedy(object: &Bound<'_, PyAny>) -> Option<String> {
-    of_framework(object).or_else(|| by_conversion(object))
+/// Calls a function of the package's Python code.
+pub(crate) fn call<'py>(
+    py: Python<'py>,
+    module: &str,
+    function: &str,
+    arguments: impl PyCallArgs<'py>,
+) -> PyResult<Bound<'py, PyAny>> {
+    py.import(format!("dlbridge.{module}"))?.getattr(function)?.call1(arguments)
 }
 
-/// The advice for an object of a framework, also for one that lacks a selected protocol.
-pub(crate) fn of_framework(object: &Bound<'_, PyAny>) -> Option<String> {
-    let name = type_name(object);
-    let remedy = match (name.split('.').next()?, name.rsplit('.').next()?) {
-        ("dlbridge", "SharedTensor") => "pass its tensor: asdlpack(shared.tensor)",
-        (_, "PRNGKeyArray") => "pass the integers of the keys: jax.random.key_data(keys)",
-        ("tensorflow", class) if class.ends_with("Variable") => "pass its value: variable.value()",
-        ("keras", "Variable") => "pass its value: variable.value",
-        ("tensorflow", "SymbolicTensor") | ("keras", "KerasTensor") => {
-            "it stands for elements that are not computed yet: convert it outside of the compiled function or \
-             model, or in a function called by tf.py_function"
-        }
-        _ => return pandas::remedy(object),
-    };
-    Some(remedy.to_owned())
-}
-
-/// The advice for an object whose class converts it to an array, such as those of awkward, zarr, h5py and Dask.
-fn by_conversion(object: &Bound<'_, PyAny>) -> Option<String> {
-    let has = |method| object.get_type().hasattr(method).unwrap_or(false);
-    let function = match (has("__array__"), has("__arrow_array__")) {
-        (true, _) => "numpy.asarray(x)",
-        (false, true) => "pyarrow.array(x)",
-        (false, false) => return None,
-    };
-    Some(format!("let its library make an array of it: {function}"))
+/// The text that a function of `dlbridge._advice` returns; `None` if it returns none, or if the object it asks fails.
+///
+/// # Errors
+/// Exceptions that end the program.
+pub(crate) fn advice<'py>(
+    py: Python<'py>,
+    function: &str,
+    arguments: impl PyCallArgs<'py>,
+) -> PyResult<Option<String>> {
+    match call(py, "_advice", function, arguments).and_then(|text| text.extract()) {
+        Err(error) if !must_be_raised(py, &error) => Ok(None),
+        text => text,
+    }
 }
 
 static POLARS: ImportRules =
@@ -74,12 +68,7 @@ pub(crate) fn check_arrow(object: &Bound<'_, PyAny>, options: &ImportOptions) ->
 }
 
 /// Converts an exception that Pillow raised instead of exporting an Arrow array to a refusal with that cause.
-pub(crate) fn explain_arrow(
-    object: &Bound<'_, PyAny>,
-    options: &ImportOptions,
-    error: PyErr,
-) -> PyErr {
-    let py = object.py();
+pub(crate) fn explain_arrow(py: Python<'_>, options: &ImportOptions, error: PyErr) -> PyErr {
     if !error.is_instance_of::<PyException>(py) {
         return error;
     }

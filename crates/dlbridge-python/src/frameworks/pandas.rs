@@ -12,7 +12,7 @@ use pyo3::types::PyType;
 use dlbridge_pyo3::frameworks::{ARROW_FIRST, ImportRules, NO_RULES};
 use dlbridge_pyo3::import_options::ImportOptions;
 use dlbridge_pyo3::protocol::type_info;
-use dlbridge_pyo3::python::error::{beyond_tensors, str_in_message, type_name, with_article};
+use dlbridge_pyo3::python::error::{type_name, with_article};
 use dlbridge_pyo3::python::objects::has_one_reference;
 use dlbridge_pyo3::python::objects::once;
 use dlbridge_pyo3::python::objects::{attribute, is_instance, loaded_class};
@@ -79,115 +79,6 @@ fn is_of_numpy(dtype: &Bound<'_, PyAny>) -> PyResult<bool> {
     dtype.is_instance(class.bind(py))
 }
 
-/// The pandas dtypes whose storage differs from their values: the class in the module `pandas`, and the advice for a
-/// column `s` and for an index or array `a`.
-const NOT_NUMBERS: [(&str, &str, &str); 6] = [
-    ("PeriodDtype", "s.astype('int64') gives the ordinals", "a.asi8 holds the ordinals"),
-    (
-        "IntervalDtype",
-        "s.array.left.to_numpy() and s.array.right.to_numpy() are the ends",
-        "a.left.to_numpy() and a.right.to_numpy() are the ends",
-    ),
-    (
-        "CategoricalDtype",
-        "s.cat.codes are the codes, s.astype(s.cat.categories.dtype) the values",
-        "a.codes are the codes, numpy.asarray(a) the values",
-    ),
-    (
-        "SparseDtype",
-        "s.sparse.to_dense() gives all elements",
-        "numpy.asarray(a) gives all elements",
-    ),
-    (
-        "DatetimeTZDtype",
-        "s.astype('int64') gives the counts since 1970",
-        "a.asi8 holds the counts since 1970",
-    ),
-    (
-        "StringDtype",
-        "pandas.to_numeric(s) reads numbers",
-        "numpy.asarray(pandas.to_numeric(a)) reads numbers",
-    ),
-];
-
-/// The advice for a column and for an array of a pandas dtype whose values are not numbers; `None` for others.
-fn not_numbers(dtype: &Bound<'_, PyAny>) -> Option<(&'static str, &'static str)> {
-    let is = |class: &str| is_instance(dtype, "pandas", class).unwrap_or(false);
-    let known = NOT_NUMBERS.iter().find(|(class, ..)| is(class));
-    known.map(|&(_, column, array)| (column, array))
-}
-
-/// The refusal of a column whose dtype is not numeric; `None` for a numeric dtype.
-pub(super) fn refusal(series: &Bound<'_, PyAny>) -> Option<PyErr> {
-    let dtype = series.getattr(intern!(series.py(), "dtype")).ok()?;
-    let (remedy, _) = not_numbers(&dtype)?;
-    Some(beyond_tensors(format!(
-        "the column's dtype is {}, and a tensor cannot express its values; convert it first: {remedy}",
-        str_in_message(&dtype)
-    )))
-}
-
-/// The array to pass instead of a pandas index or extension array, which lack protocols; `None` for other objects.
-pub(super) fn remedy(object: &Bound<'_, PyAny>) -> Option<String> {
-    let py = object.py();
-    if !lacks_protocols(object) {
-        return None;
-    }
-    if is_instance(object, "pandas", "MultiIndex").unwrap_or(false) {
-        return Some("take one level first, for example a.get_level_values(0)".to_owned());
-    }
-    let dtype = object.getattr(intern!(py, "dtype")).ok()?;
-    let kind = dtype.getattr(intern!(py, "kind")).and_then(|kind| kind.extract::<String>());
-    let converted = match not_numbers(&dtype) {
-        Some((_, array)) => array,
-        // The classes for times of NumPy's dtypes have the counts; those for Arrow's times lack the attribute.
-        None if matches!(kind.as_deref(), Ok("M" | "m")) => {
-            match object.hasattr(intern!(py, "asi8")) {
-                Ok(true) => "a.asi8 holds the counts",
-                _ => "a.to_numpy().view('int64') holds the counts, and -2**63 for each null",
-            }
-        }
-        None if has_numpy_dtype(object).unwrap_or(false) => {
-            return Some("pass its array of NumPy: asdlpack(a.to_numpy())".to_owned());
-        }
-        None => {
-            return Some(
-                "pass an array of NumPy: asdlpack(a.to_numpy()), or asdlpack(a.to_numpy(dtype, na_value=0)) \
-                 if values are missing"
-                    .to_owned(),
-            );
-        }
-    };
-    Some(format!(
-        "its dtype is {}, and a tensor cannot express its values; pass numbers instead: {converted}",
-        str_in_message(&dtype)
-    ))
-}
-
-/// Returns true for a pandas index or extension array.
-fn lacks_protocols(object: &Bound<'_, PyAny>) -> bool {
-    let is = |module, class| is_instance(object, module, class).unwrap_or(false);
-    is("pandas", "Index") || is("pandas.api.extensions", "ExtensionArray")
-}
-
-/// Describes an index or extension array of times, which pandas exports by no protocol, and the array to pass instead;
-/// `None` for other objects.
-pub(crate) fn not_exported(object: &Bound<'_, PyAny>) -> Option<String> {
-    let py = object.py();
-    if !lacks_protocols(object) {
-        return None;
-    }
-    let dtype = object.getattr(intern!(py, "dtype")).ok()?;
-    let kind: String = dtype.getattr(intern!(py, "kind")).ok()?.extract().ok()?;
-    matches!(kind.as_str(), "M" | "m").then(|| {
-        format!(
-            "{} of {}, which supports no exchange protocol; pass x.to_numpy()",
-            with_article(&type_name(object)),
-            str_in_message(&dtype)
-        )
-    })
-}
-
 /// The error of a column or table whose export failed because pyarrow cannot be imported, with pandas's exception as
 /// the cause. Other exceptions are passed on.
 #[cold]
@@ -205,46 +96,17 @@ pub(crate) fn without_pyarrow(object: &Bound<'_, PyAny>, error: PyErr) -> PyErr 
     refusal
 }
 
-/// The source of a column's nulls, and what to do.
-pub(crate) fn nulls(series: &Bound<'_, PyAny>, booleans: bool) -> &'static str {
-    match has_numpy_dtype(series) {
-        Ok(true) => {
-            "which pandas made of NaN, and a tensor cannot express; leave out protocol='arrow', or pass \
-             s.to_numpy()"
-        }
-        _ if booleans => {
-            "which a tensor cannot express; fill them with s.fillna(False), or leave them out with s.dropna()"
-        }
-        _ => {
-            "which a tensor cannot express; fill them with s.fillna(0), or leave them out with s.dropna()"
-        }
-    }
-}
-
-/// The times of a column or an index.
-pub(crate) enum Times<'py> {
-    /// The NumPy array that holds them.
-    Array(Bound<'py, PyAny>),
-    /// An index with a time zone.
-    WithZone(Bound<'py, PyAny>),
-}
-
-/// The times of a column or an index; `None` for one that must be imported itself, and for other objects.
+/// The NumPy array with the times of a column or an index, or the time zone of an index; `None` for one that must be imported
+/// itself, and for other objects.
 pub(crate) fn times<'py>(
     object: &Bound<'py, PyAny>,
     is_column: bool,
-) -> PyResult<Option<Times<'py>>> {
+) -> PyResult<Option<Result<Bound<'py, PyAny>, Bound<'py, PyAny>>>> {
     let py = object.py();
     let is_index = is_instance(object, "pandas", "Index")?;
-    if !is_index && !is_column {
-        return Ok(None);
+    if (is_index || is_column) && has_numpy_dtype(object)? {
+        return object.call_method0(intern!(py, "to_numpy")).map(Ok).map(Some);
     }
-    if has_numpy_dtype(object)? {
-        return Ok(Some(Times::Array(object.call_method0(intern!(py, "to_numpy"))?)));
-    }
-    if !is_index {
-        return Ok(None);
-    }
-    let zone = object.getattr_opt(intern!(py, "tz"))?.filter(|zone| !zone.is_none());
-    Ok(zone.map(Times::WithZone))
+    let zone = if is_index { object.getattr_opt(intern!(py, "tz"))? } else { None };
+    Ok(zone.filter(|zone| !zone.is_none()).map(Err))
 }

@@ -24,7 +24,7 @@ pub(crate) fn import(
     }
     check_on_cpu(options, "a buffer")?;
     let buffer = Buffer::get(object)?;
-    let (fields, (dtype, byte_swapped)) = (buffer.fields(), dtype(&buffer)?);
+    let (fields, (dtype, byte_swapped)) = (buffer.fields(), dtype(object, &buffer)?);
     let itemsize = dtype.itemsize() as isize;
     let ndim = usize::try_from(fields.ndim).ok().filter(|&ndim| ndim <= MAX_NDIM);
     let Some(ndim) = ndim else {
@@ -41,33 +41,27 @@ pub(crate) fn import(
              express; copy it to contiguous memory first, for example with bytes()",
         ));
     }
-    let (mut shape, mut byte_strides) = ([0_isize; MAX_NDIM], [0_isize; MAX_NDIM]);
-    match buffer.shape() {
-        Some(extents) => shape[..ndim].copy_from_slice(extents),
-        None if ndim == 1 => shape[0] = fields.len / itemsize,
-        None if ndim == 0 => {}
+    let shape = match buffer.shape() {
+        Some(extents) => extents.to_vec(),
+        None if ndim == 1 => vec![fields.len / itemsize],
+        None if ndim == 0 => Vec::new(),
         None => return Err(PyBufferError::new_err("the buffer has dimensions but no shape")),
-    }
-    let bytes = shape[..ndim].iter().try_fold(itemsize, |n, &extent| n.checked_mul(extent));
+    };
+    let bytes = shape.iter().try_fold(itemsize, |n, &extent| n.checked_mul(extent));
     if bytes != Some(fields.len) {
         return Err(PyBufferError::new_err(format!(
             "the buffer's shape {:?} of {itemsize} byte elements disagrees with its length of {} \
              bytes; the exporter must make them agree",
-            &shape[..ndim],
-            fields.len
+            shape, fields.len
         )));
     }
-    let byte_strides = buffer.strides().map(|numbers| {
-        byte_strides[..ndim].copy_from_slice(numbers);
-        &byte_strides[..ndim]
-    });
     let memory = Memory {
         protocol: Protocol::Buffer,
         data: fields.buf,
         dtype,
         byte_swapped,
-        shape: &shape[..ndim],
-        byte_strides,
+        shape,
+        byte_strides: buffer.strides().map(<[isize]>::to_vec),
         device: Device::CPU,
         access: access(buffer.is_read_only()),
     };
@@ -79,14 +73,13 @@ pub(crate) fn import(
 }
 
 /// The dtype, and true for the other byte order.
-fn dtype(buffer: &Buffer) -> PyResult<(DataType, bool)> {
+fn dtype(object: &Bound<'_, PyAny>, buffer: &Buffer) -> PyResult<(DataType, bool)> {
     let (format, itemsize) = (buffer.format(), buffer.fields().itemsize);
     buffer.parsed().map_err(|unfit| {
         let format = String::from_utf8_lossy(format);
         match unfit {
             Unfit::NoNumber => {
-                let kind = kind_of(buffer.format());
-                no_dtype(&format!("the buffer's format '{format}'"), kind, None)
+                no_dtype(&format!("the buffer's format '{format}'"), &format, object)
             }
             Unfit::Size(size) => PyBufferError::new_err(format!(
                 "the buffer's format '{format}' says {size} bytes, but its itemsize is \
@@ -94,21 +87,4 @@ fn dtype(buffer: &Buffer) -> PyResult<(DataType, bool)> {
             )),
         }
     })
-}
-
-/// The typestr's letter for the elements of a format without a dtype.
-fn kind_of(format: &[u8]) -> char {
-    let letters = match format {
-        [b'@' | b'=' | b'<' | b'>' | b'!', letters @ ..] => letters,
-        letters => letters,
-    };
-    let digits = letters.iter().take_while(|letter| letter.is_ascii_digit()).count();
-    match &letters[digits..] {
-        b"O" => 'O',
-        b"s" | b"p" | b"w" | b"u" => 'U',
-        b"g" => 'g',
-        b"Zg" | b"G" => 'c',
-        [b'T', b'{', ..] => 'r',
-        _ => '?',
-    }
 }

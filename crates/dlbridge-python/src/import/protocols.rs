@@ -13,14 +13,14 @@ use dlbridge_pyo3::python::objects::attribute;
 use dlbridge_pyo3::stream::{DataStream, has_streams};
 use pyo3::exceptions::{PyBufferError, PyException, PyRecursionError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyComplex, PyFloat, PyInt, PyList, PyModule, PyString, PyTuple, PyType};
 
 use super::{ImportRequest, buffer, dlpack, is_on_device};
+use crate::arrow;
 use crate::class::buffer_export::format_of;
 use crate::device::{self, Streams, is_possible};
+use crate::frameworks::advice;
 use crate::frameworks::explain::explained;
 use crate::interfaces::{array_interface, array_struct, cuda_array_interface};
-use crate::{arrow, frameworks};
 
 impl<'py> ImportRequest<'_, 'py> {
     /// Requests the tensor; `None` from an object without any of the protocols. If the producer refuses to export it
@@ -234,37 +234,10 @@ pub(super) fn refusal(object: &Bound<'_, PyAny>, looked_for: Option<Protocol>) -
         Some(protocol) => protocol.words().to_owned(),
         None => ORDER.map(Protocol::words).join(", "),
     };
-    let is_path = match object.hasattr(intern!(object.py(), "__fspath__")) {
-        Err(error) if copies::must_be_raised(object.py(), &error) => return error,
-        found => found.unwrap_or(false),
-    };
-    let of_framework = match looked_for {
-        None => frameworks::remedy(object),
-        Some(_) => frameworks::of_framework(object),
-    };
-    let remedy = match (of_framework.as_deref(), looked_for) {
-        (Some(remedy), _) => remedy,
-        (None, Some(_)) => "leave out protocol to look for the others",
-        _ if object.is_none() => "pass a tensor",
-        _ if object.is_instance_of::<PyModule>() || object.is_instance_of::<PyType>() => {
-            "pass an array or tensor, not a module or a class"
-        }
-        _ if object.is_instance_of::<PyString>() => {
-            "encode text with text.encode(), or open the file first, for example with PIL.Image.open(path)"
-        }
-        _ if is_path => "open the file first, for example with PIL.Image.open(path)",
-        _ if object.is_instance_of::<PyList>()
-            || object.is_instance_of::<PyTuple>()
-            || object.is_instance_of::<PyFloat>()
-            || object.is_instance_of::<PyInt>()
-            || object.is_instance_of::<PyComplex>() =>
-        {
-            "make an array of it first: asdlpack(numpy.asarray(obj))"
-        }
-        _ => "pass an array or tensor of its elements",
-    };
-    PyTypeError::new_err(format!(
-        "'{name}' object supports no exchange protocol: looked for {}; {remedy}",
-        names
-    ))
+    match advice(object.py(), "refusal", (object, &name, names, looked_for.is_some())) {
+        Ok(text) => PyTypeError::new_err(
+            text.unwrap_or_else(|| format!("'{name}' object supports no exchange protocol")),
+        ),
+        Err(error) => error,
+    }
 }

@@ -7,21 +7,19 @@ use std::ptr;
 
 use dlbridge::{Access, CopyReason, Device, Tensor};
 use pyo3::exceptions::{
-    PyAttributeError, PyBufferError, PyException, PyOverflowError, PyTypeError, PyValueError,
+    PyAttributeError, PyBufferError, PyOverflowError, PyTypeError, PyValueError,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
-use super::{self as typestr, Description};
-use crate::arrow;
+use super as typestr;
 use crate::import::options::check_on_cpu;
 use crate::memory::{MAX_NDIM, Memory, access};
 use dlbridge_pyo3::import_options::ImportOptions;
 use dlbridge_pyo3::imported::{Imported, Protocol};
 use dlbridge_pyo3::layout::byte_strides;
 use dlbridge_pyo3::protocol::buffer::Buffer;
-use dlbridge_pyo3::protocol::type_info;
-use dlbridge_pyo3::python::error::{repr_in_message, str_in_message};
+use dlbridge_pyo3::python::error::repr_in_message;
 use dlbridge_pyo3::python::interpreter::PyOwner;
 use dlbridge_pyo3::python::objects::attribute;
 
@@ -35,10 +33,10 @@ pub(crate) fn import(
         return Ok(None);
     };
     check_on_cpu(options, "an array interface")?;
-    let description = interface.description()?;
-    let at = |data, access| description.at(Protocol::ArrayInterface, data, Device::CPU, access);
+    let elements = interface.elements(Protocol::ArrayInterface)?;
     if let Some((address, read_only)) = interface.address()? {
-        let memory = at(ptr::with_exposed_provenance_mut(address), access(read_only));
+        let data = ptr::with_exposed_provenance_mut(address);
+        let memory = Memory { data, access: access(read_only), ..elements };
         let owner = interface.owner()?;
         // SAFETY: the protocol: the memory is valid while the owner lives. The program promises that no code
         // writes while a view is alive (see the documentation of `dlbridge-pyo3`).
@@ -50,13 +48,16 @@ pub(crate) fn import(
     drop(interface);
     let made_for_us = buffer.is_of_bytes_without_another_reference(object.py());
     if made_for_us && options.copy == Some(false) {
-        return Err(copies_always(object, options));
+        return Err(PyBufferError::new_err(
+            "the object copies its data in each export of its array interface, and copy=False forbids that; leave \
+             copy=False out, or pass protocol='arrow' too, which may share the data in another shape",
+        ));
     }
     let access = match made_for_us {
         true => Access::Exclusive,
         false => access(buffer.is_read_only()),
     };
-    let memory = at(buffer.data().wrapping_byte_add(offset), access);
+    let memory = Memory { data: buffer.data().wrapping_byte_add(offset), access, ..elements };
     check_within(buffer.nbytes(), offset, &memory)?;
     // SAFETY: the elements are within the buffer (`check_within`), which is locked while the owner lives. The
     // program promises that no code writes while a view is alive (see the documentation of `dlbridge-pyo3`). If the access
@@ -128,8 +129,8 @@ impl<'a, 'py> Interface<'a, 'py> {
         if told { self.wrong(name, expected) } else { error }
     }
 
-    /// The elements, without their place.
-    pub(super) fn description(&self) -> PyResult<Description> {
+    /// The elements, without their address and its access.
+    pub(super) fn elements(&self, protocol: Protocol) -> PyResult<Memory> {
         const EXPECTED: &str = "a tuple of non-negative integers";
         let shape = self.numbers("shape", EXPECTED)?;
         let shape = shape.ok_or_else(|| self.wrong("shape", EXPECTED))?;
@@ -144,9 +145,10 @@ impl<'a, 'py> Interface<'a, 'py> {
         }
         let typestr = self.field("typestr")?.and_then(|value| value.extract::<String>().ok());
         let typestr = typestr.ok_or_else(|| self.wrong("typestr", "a string like '<f4'"))?;
-        let (order, kind, size) = typestr::parse(&typestr)?;
+        let (order, kind, size) = typestr::parse(self.object, &typestr)?;
         let (dtype, byte_swapped) = typestr::element_type(self.object, order, kind, size)?;
-        Ok(Description { shape, byte_strides, dtype, byte_swapped })
+        let (data, device, access) = (ptr::null_mut(), Device::CPU, Access::ReadOnly);
+        Ok(Memory { protocol, data, dtype, byte_swapped, shape, byte_strides, device, access })
     }
 
     fn numbers(&self, name: &str, expected: &str) -> PyResult<Option<Vec<isize>>> {
@@ -185,7 +187,7 @@ impl<'a, 'py> Interface<'a, 'py> {
 }
 
 /// Refuses elements outside a buffer of `len` bytes, in which the first one is at `offset`.
-fn check_within(len: usize, offset: usize, memory: &Memory<'_>) -> PyResult<()> {
+fn check_within(len: usize, offset: usize, memory: &Memory) -> PyResult<()> {
     let Some(bytes) = memory.byte_range() else { return Ok(()) };
     let from_start = |byte: i128| byte.saturating_add(offset as i128);
     let (lowest, end) = (from_start(bytes.start), from_start(bytes.end));
@@ -236,38 +238,4 @@ pub(super) fn fields<'py>(
     };
     fields.set_item("strides", strides)?;
     Ok(fields)
-}
-
-/// The refusal of an object whose array interface is a copy, if `copy=False` forbids that. It names the Arrow
-/// protocol if an import through Arrow shares this very object.
-#[cold]
-fn copies_always(object: &Bound<'_, PyAny>, options: &ImportOptions) -> PyErr {
-    let py = object.py();
-    let by_arrow = type_info::of(object)
-        .and_then(|type_info| arrow::import(object, &type_info, options, None));
-    let (way_out, cause) = match by_arrow {
-        Ok(Some(shared)) => {
-            let (dtype, shape) = (shared.tensor.dtype(), shared.tensor.shape());
-            let shape = PyTuple::new(py, shape)
-                .map_or_else(|_| String::new(), |shape| repr_in_message(&shape));
-            let way_out = format!(
-                "leave copy=False out, or share the data as {dtype} of shape {shape} with protocol='arrow'"
-            );
-            (way_out, None)
-        }
-        Ok(None) => ("leave copy=False out".to_owned(), None),
-        Err(error) if !error.is_instance_of::<PyException>(py) => return error,
-        Err(error) => {
-            let reason = str_in_message(error.value(py));
-            let way_out =
-                format!("leave copy=False out, since protocol='arrow' cannot share it: {reason}");
-            (way_out, Some(error))
-        }
-    };
-    let refusal = PyBufferError::new_err(format!(
-        "the object copies its data in each export of its array interface, and copy=False \
-         forbids that; {way_out}"
-    ));
-    refusal.set_cause(py, cause);
-    refusal
 }

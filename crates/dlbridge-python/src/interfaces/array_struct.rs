@@ -11,9 +11,9 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyCapsuleMethods, PyTuple};
 
-use super::{self as typestr, Description};
+use super as typestr;
 use crate::import::options::check_on_cpu;
-use crate::memory::{MAX_NDIM, access};
+use crate::memory::{MAX_NDIM, Memory, access};
 use dlbridge_pyo3::import_options::ImportOptions;
 use dlbridge_pyo3::imported::{Imported, Protocol};
 use dlbridge_pyo3::layout::byte_strides;
@@ -78,11 +78,10 @@ pub(crate) fn import(
     // SAFETY: the protocol: a capsule in this attribute points at the struct, and the number that marks it is present.
     let fields = unsafe { pointer.read_unaligned() };
     let ndim = usize::try_from(fields.ndim).ok().filter(|&ndim| ndim <= MAX_NDIM);
-    let (2, Some(ndim), Ok(size)) = (fields.two, ndim, usize::try_from(fields.itemsize)) else {
+    let (Some(ndim), Ok(size)) = (ndim, usize::try_from(fields.itemsize)) else {
         return Err(PyBufferError::new_err(format!(
-            "__array_struct__ begins with {}, {} dimensions and elements of {} bytes; it must begin \
-             with 2, and have 0 to {MAX_NDIM} dimensions",
-            fields.two, fields.ndim, fields.itemsize
+            "__array_struct__ has {} dimensions and elements of {} bytes; it must have 0 to {MAX_NDIM} dimensions",
+            fields.ndim, fields.itemsize
         )));
     };
     let numbers = |pointer: *mut isize| {
@@ -106,9 +105,16 @@ pub(crate) fn import(
     };
     let kind = fields.kind as u8 as char;
     let (dtype, byte_swapped) = typestr::element_type(object, order, kind, size)?;
-    let description = Description { shape, byte_strides, dtype, byte_swapped };
-    let access = access(fields.flags & WRITABLE == 0);
-    let memory = description.at(Protocol::ArrayStruct, fields.data, Device::CPU, access);
+    let memory = Memory {
+        protocol: Protocol::ArrayStruct,
+        data: fields.data,
+        dtype,
+        byte_swapped,
+        shape,
+        byte_strides,
+        device: Device::CPU,
+        access: access(fields.flags & WRITABLE == 0),
+    };
     let owner = PyOwner::new(PyTuple::new(py, [object, &answer])?.as_any())?;
     // SAFETY: the protocol: the memory is valid while the object and the capsule live, which the owner keeps. The
     // program promises that no code writes while a view is alive (see the documentation of `dlbridge-pyo3`).

@@ -11,7 +11,7 @@ use pyo3::types::PyDict;
 
 use super::array_interface::{Interface, fields};
 use crate::device::{self, Streams, is_possible};
-use crate::memory::access;
+use crate::memory::{Memory, access};
 use dlbridge_gpu::Driver;
 use dlbridge_pyo3::PyTensor;
 use dlbridge_pyo3::import_options::ImportOptions;
@@ -29,7 +29,7 @@ pub(crate) fn import<'py>(
 ) -> PyResult<Option<Imported>> {
     let name = intern!(object.py(), "__cuda_array_interface__");
     let Some(interface) = Interface::of(object, name)? else { return Ok(None) };
-    let description = interface.description()?;
+    let elements = interface.elements(Protocol::CudaArrayInterface)?;
     let address = interface.address()?;
     let (address, read_only) =
         address.ok_or_else(|| interface.wrong("data", "an address and a bool"))?;
@@ -44,7 +44,7 @@ pub(crate) fn import<'py>(
         Some(handle) => DataStream::Handle(handle),
     };
     let nowhere = (Device::new(DeviceType::CUDA, 0), 0);
-    let (device, number) = match description.shape.contains(&0) {
+    let (device, number) = match elements.shape.contains(&0) {
         // Without elements the address may be 0.
         true if address == 0 => nowhere,
         true => locate(address).unwrap_or(nowhere),
@@ -67,7 +67,7 @@ pub(crate) fn import<'py>(
         _ => device::order(object.py(), device, &stream, &streams.on_source(device, options)?)?,
     }
     let data = ptr::with_exposed_provenance_mut(address);
-    let memory = description.at(Protocol::CudaArrayInterface, data, device, access(read_only));
+    let memory = Memory { data, device, access: access(read_only), ..elements };
     let owner = interface.owner()?;
     // SAFETY: the protocol: the memory is valid while the owner lives.
     unsafe { memory.import(owner, options.copy) }.map(Some)

@@ -7,42 +7,16 @@ pub(crate) mod array_interface;
 pub(crate) mod array_struct;
 pub(crate) mod cuda_array_interface;
 
-use std::ffi::c_void;
-
-use dlbridge::{Access, DataType, DataTypeCode, Device};
-use dlbridge_pyo3::imported::Protocol;
+use dlbridge::{DataType, DataTypeCode};
 use dlbridge_pyo3::python::error::beyond_tensors;
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
-use crate::memory::Memory;
+use crate::frameworks::advice;
 
-const NATIVE: char = if cfg!(target_endian = "little") { '<' } else { '>' };
+pub(crate) const NATIVE: char = if cfg!(target_endian = "little") { '<' } else { '>' };
 const SWAPPED: char = if cfg!(target_endian = "little") { '>' } else { '<' };
-
-/// The elements that an array interface describes, except for their place.
-struct Description {
-    shape: Vec<isize>,
-    byte_strides: Option<Vec<isize>>,
-    dtype: DataType,
-    byte_swapped: bool,
-}
-
-impl Description {
-    /// The elements at an address.
-    fn at(
-        &self,
-        protocol: Protocol,
-        data: *mut c_void,
-        device: Device,
-        access: Access,
-    ) -> Memory<'_> {
-        let &Self { ref shape, ref byte_strides, dtype, byte_swapped } = self;
-        let byte_strides = byte_strides.as_deref();
-        Memory { protocol, data, dtype, byte_swapped, shape, byte_strides, device, access }
-    }
-}
 
 /// The dtype of a kind and a size in bytes, and true for the other byte order; if the kind is ambiguous, by the dtype of
 /// `object`.
@@ -60,57 +34,23 @@ fn element_type(
         // NumPy writes no size for objects.
         let size = if kind == 'O' { String::new() } else { size.to_string() };
         let element_type = format!("the array interface's element type '{order}{kind}{size}'");
-        return Err(no_dtype(&element_type, kind, field_of(object)));
+        return Err(no_dtype(&element_type, &kind.to_string(), object));
     };
     Ok((dtype, order == SWAPPED && size > 1))
 }
 
-/// The refusal of elements of a kind that tensors lack a dtype for; `field` is the name of a record's field.
-pub(crate) fn no_dtype(element_type: &str, kind: char, field: Option<String>) -> PyErr {
-    let advice = match (kind, field) {
-        ('O', _) => "the elements are Python objects, whose values are not in the array's memory; \
-                     convert them to numbers first, for example with a.astype('float64')"
-            .to_owned(),
-        ('M' | 'm', _) => {
-            "the elements are dates or durations; take their counts first, with numpy.asarray(x).view('int64'), \
-             where NaT is -2**63"
-                .to_owned()
+/// The refusal of elements that tensors lack a dtype for, of a kind of NumPy or a buffer's format.
+pub(crate) fn no_dtype(element_type: &str, kind: &str, object: &Bound<'_, PyAny>) -> PyErr {
+    match advice(object.py(), "no_dtype", (element_type, kind, object)) {
+        Ok(text) => {
+            beyond_tensors(text.unwrap_or_else(|| format!("{element_type} is not supported")))
         }
-        ('U' | 'S' | 'T' | 'a', _) => {
-            "the elements are text; convert digits with numpy.asarray(x).astype('float64'), or pass other text to \
-             dlbridge.ragged(pyarrow.array(numpy.asarray(x).ravel())), for its bytes and offsets"
-                .to_owned()
-        }
-        ('V', Some(field)) => {
-            format!("the elements are records; take one field first, for example a['{field}']")
-        }
-        ('r', _) => "the elements are records; take one field first, for example a['y']".to_owned(),
-        ('V', None) => "the elements are raw bytes; view them as numbers first, for example with \
-                        a.view('u1')"
-            .to_owned(),
-        ('c', _) => "the complex numbers are wider than 128 bits, or of a width without a dtype; \
-                     convert them first, for example with \
-                     a.astype('complex128')"
-            .to_owned(),
-        ('f' | 'g', _) => "the floats are wider than 64 bits, or of a width without a dtype; \
-                                 convert them first, for example with a.astype('float64')"
-            .to_owned(),
-        _ => "only booleans, integers, floats of 16, 32 and 64 bits, and complex numbers of 64 and 128 \
-              bits are supported; convert the elements first"
-            .to_owned(),
-    };
-    beyond_tensors(format!("{element_type} is not supported: {advice}"))
-}
-
-/// The name of the last field of the records in an array; `None` if its elements are not records.
-fn field_of(object: &Bound<'_, PyAny>) -> Option<String> {
-    let dtype = object.getattr_opt(intern!(object.py(), "dtype")).ok()??;
-    let names = dtype.getattr_opt(intern!(object.py(), "names")).ok()??;
-    names.extract::<Vec<String>>().ok()?.pop()
+        Err(error) => error,
+    }
 }
 
 /// Splits a typestr like `<f4`.
-fn parse(typestr: &str) -> PyResult<(char, char, usize)> {
+fn parse(object: &Bound<'_, PyAny>, typestr: &str) -> PyResult<(char, char, usize)> {
     let mut letters = typestr.chars();
     let (order, kind) = (letters.next(), letters.next());
     // Dates have a unit behind the size, and objects lack a size.
@@ -125,7 +65,7 @@ fn parse(typestr: &str) -> PyResult<(char, char, usize)> {
     // NumPy's typestr for text of any length.
     if typestr.starts_with("StringDType") {
         let element_type = format!("the array interface's element type '{typestr}'");
-        return Err(no_dtype(&element_type, 'T', None));
+        return Err(no_dtype(&element_type, "T", object));
     }
     Err(PyBufferError::new_err(format!(
         "the array interface's typestr is '{typestr}'; it must be a byte order, a kind and a number \
@@ -154,7 +94,8 @@ pub(crate) fn of_dtype(dtype: DataType) -> Option<String> {
     Some(format!("{order}{kind}{size}"))
 }
 
-fn of_kind(kind: char, size: usize) -> Option<DataType> {
+/// The dtype of a kind of NumPy and a number of bytes.
+pub(crate) fn of_kind(kind: char, size: usize) -> Option<DataType> {
     let code = match (kind, size) {
         ('b', 1) => DataTypeCode::BOOL,
         ('i', 1 | 2 | 4 | 8) => DataTypeCode::INT,

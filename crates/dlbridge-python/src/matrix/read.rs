@@ -1,19 +1,22 @@
 //! The columns of all sources of tables.
 
-use dlbridge::{DataType, Tensor};
+use dlbridge::DataType;
 use dlbridge_pyo3::import::has;
 use dlbridge_pyo3::import_options::ImportOptions;
-use dlbridge_pyo3::imported::Protocol;
+use dlbridge_pyo3::imported::{Imported, Protocol};
 use dlbridge_pyo3::protocol::{time, type_info};
+use dlbridge_pyo3::python::copies::must_be_raised;
 use dlbridge_pyo3::python::error::repr_in_message;
 use dlbridge_pyo3::python::objects::is_instance;
-use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
+use dlbridge_pyo3::record::Common;
+use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyMapping};
+use pyo3::types::{PyList, PyMapping};
 
 use super::Options;
 use crate::arrow::{Part, Parts, Table};
 use crate::columns::selected;
+use crate::frameworks::call;
 use crate::frameworks::explain::explained;
 use crate::tensor::TensorObject;
 
@@ -76,21 +79,27 @@ pub(super) fn read<'py>(
     let options = ImportOptions { copy: options.copy.filter(|&copy| !copy), ..Default::default() };
     if is_instance(frame, "pandas", "DataFrame")? {
         let names = frame.getattr("columns")?.call_method0("tolist")?.cast_into::<PyList>()?;
-        let (arrays, iloc) = (column_arrays(frame)?, frame.getattr("iloc")?);
+        let (mut rows, iloc) = (vec![None; names.len()], frame.getattr("iloc")?);
+        for block in blocks(frame)? {
+            let Some(tensor) = import_block(&block, &options)? else { continue };
+            let numbers = block.getattr("mgr_locs")?.getattr("as_array")?.call_method0("tolist")?;
+            for (row, nth) in numbers.extract::<Vec<usize>>()?.into_iter().enumerate() {
+                rows[nth] = Some((tensor.clone(), row));
+            }
+        }
         let column = |nth: usize| {
-            let (name, array) = (names.get_item(nth)?, arrays.get_item(nth).ok());
-            let Some(array) = array.filter(is_numpy_array) else {
+            let name = names.get_item(nth)?;
+            let Some((block, row)) = &rows[nth] else {
                 return read_column(name, iloc.get_item((py.Ellipsis(), nth)), &options);
             };
-            let block = array.getattr("base")?;
-            let source = (!block.is_none()).then(|| block.as_ptr().addr());
-            // pandas shares the memory of a frame as read-only.
-            let mut column = read_column(name, Ok(array), &options)?;
-            let parts = column.parts.into_iter();
-            let read_only =
-                |part: Part| Part { tensor: part.tensor.into_read_only(), source, ..part };
-            column.parts = parts.map(read_only).collect();
-            Ok(column)
+            let Common { reason, protocol, .. } = block.get().record();
+            let tensor = block.get().tensor().share().index_axis(0, *row)?;
+            let source = Some(block.as_ptr().addr());
+            let parts = Parts {
+                parts: vec![Part { tensor, reason, nulls: Vec::new(), source }],
+                unit: None,
+            };
+            Ok(Column::new(name, parts, protocol.unwrap_or(Protocol::Dlpack)))
         };
         return places(&names, wanted)?.into_iter().map(column).collect::<PyResult<_>>().map(Some);
     }
@@ -120,82 +129,49 @@ pub(super) fn read<'py>(
 
 /// The places of the wanted columns among all; of all columns if none are named.
 fn places(names: &Bound<'_, PyList>, wanted: Option<&[Bound<'_, PyAny>]>) -> PyResult<Vec<usize>> {
-    let py = names.py();
-    let Some(wanted) = wanted else { return Ok((0..names.len()).collect()) };
-    let known = PyDict::new(py);
-    for (nth, name) in names.iter().enumerate() {
-        let count = known
-            .get_item(&name)?
-            .map_or(Ok(0), |known| known.extract::<(usize, usize)>().map(|(_, n)| n))?;
-        known.set_item(name, (nth, count + 1))?;
+    match wanted {
+        None => Ok((0..names.len()).collect()),
+        Some(wanted) => call(names.py(), "_tables", "places", (names, wanted))?.extract(),
     }
-    let place = |name: &Bound<'_, PyAny>| match known.get_item(name)?.map(|it| it.extract()) {
-        Some(Ok((nth, 1))) => Ok(nth),
-        Some(Ok::<(usize, usize), _>((_, count))) => Err(PyValueError::new_err(format!(
-            "{count} columns have the name {}; rename them, or leave out columns=",
-            repr_in_message(name)
-        ))),
-        Some(Err(error)) => Err(error),
-        None => {
-            let texts = names.iter().map(|name| name.str()).collect::<PyResult<Vec<_>>>()?;
-            let difflib = py.import(intern!(py, "difflib"))?;
-            let close = difflib.call_method1("get_close_matches", (name.str()?, texts, 1))?;
-            let close = match close.get_item(0) {
-                Ok(close) => {
-                    let is_it = |known: &Bound<'_, PyAny>| {
-                        known.str().is_ok_and(|text| text.as_any().eq(&close).unwrap_or(false))
-                    };
-                    let known = names.iter().find(is_it).unwrap_or(close.clone());
-                    format!("; the nearest name is {}", repr_in_message(&known))
-                }
-                Err(_) => String::new(),
-            };
-            Err(PyValueError::new_err(format!(
-                "no column has the name {}{close}",
-                repr_in_message(name)
-            )))
-        }
-    };
-    wanted.iter().map(place).collect()
 }
 
-/// The arrays of the columns of a pandas frame, by the function of pandas that makes no Series: that takes ten times as
-/// long as an import. Empty if a release of pandas lacks it.
-fn column_arrays<'py>(frame: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
-    let empty = PyList::empty(frame.py());
-    let Some(arrays) = frame.getattr_opt("_iter_column_arrays")? else { return Ok(empty) };
-    for array in arrays.call0()?.try_iter()? {
-        empty.append(array?)?;
+/// The blocks of a pandas frame, each with some of its columns. A Series of each column would take ten times as long as an
+/// import. Empty if a release of pandas lacks these attributes.
+fn blocks<'py>(frame: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    let py = frame.py();
+    let Some(manager) = frame.getattr_opt(intern!(py, "_mgr"))? else { return Ok(Vec::new()) };
+    let blocks = manager.getattr_opt(intern!(py, "blocks"))?;
+    blocks.map_or(Ok(Vec::new()), |blocks| blocks.try_iter()?.collect())
+}
+
+/// A block in NumPy's memory, of (columns, rows); `None` for others, and for one that cannot be imported: the import of its
+/// first column fails too, and that error gets a name.
+fn import_block<'py>(
+    block: &Bound<'py, PyAny>,
+    options: &ImportOptions,
+) -> PyResult<Option<Bound<'py, TensorObject>>> {
+    let py = block.py();
+    let values = block.getattr(intern!(py, "values"))?;
+    if !type_info::of(&values)?.borrowed.numpy_array {
+        return Ok(None);
     }
-    Ok(empty)
+    match TensorObject::import(&values, options) {
+        Err(error) if must_be_raised(py, &error) => Err(error),
+        imported => Ok(imported.ok()),
+    }
 }
 
-fn is_numpy_array(object: &Bound<'_, PyAny>) -> bool {
-    type_info::of(object).is_ok_and(|type_info| type_info.borrowed.numpy_array)
-}
-
-/// The array of a pandas frame that is one block of NumPy's memory; `None` for all other objects.
-pub(super) fn read_block<'py>(frame: &Bound<'py, PyAny>) -> PyResult<Option<(Tensor, Protocol)>> {
+/// The matrix of a pandas frame that is one block of NumPy's memory, which pandas shares as read-only; `None` for all other
+/// objects.
+pub(super) fn read_block(frame: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
     if !is_instance(frame, "pandas", "DataFrame")? {
         return Ok(None);
     }
-    let mut base: Option<Bound<'py, PyAny>> = None;
-    let arrays = column_arrays(frame)?;
-    for array in arrays.iter() {
-        let found = if is_numpy_array(&array) { array.getattr("base")? } else { return Ok(None) };
-        if found.is_none() || base.as_ref().is_some_and(|base| !base.is(&found)) {
-            return Ok(None);
-        }
-        base = Some(found);
-    }
-    let Ok(first) = arrays.get_item(0) else { return Ok(None) };
-    let import = |array: &Bound<'py, PyAny>| TensorObject::import(array, &ImportOptions::default());
-    let Ok(first) = import(&first) else { return Ok(None) };
-    let block = import(&frame.call_method0("to_numpy")?)?;
-    let (tensor, address) = (block.get().tensor(), first.get().tensor().data().addr());
-    let is_shared = tensor.ndim() == 2 && tensor.data().addr() == address && !tensor.is_empty();
-    let protocol = block.get().record().protocol.unwrap_or(Protocol::Dlpack);
-    is_shared.then(|| Ok((block.get().alias()?.into_read_only(), protocol))).transpose()
+    let [block] = &blocks(frame)?[..] else { return Ok(None) };
+    let Some(block) = import_block(block, &ImportOptions::default())? else { return Ok(None) };
+    let (tensor, Common { reason, protocol, .. }) = (block.get().tensor(), block.get().record());
+    let matrix = || Imported::new(tensor.share().transpose(), protocol.unwrap_or(Protocol::Dlpack));
+    Ok((!tensor.is_empty() && reason.is_none()).then(matrix))
 }
 
 /// Imports the column of a name.
@@ -228,14 +204,9 @@ fn read_object(object: &Bound<'_, PyAny>, options: &ImportOptions) -> PyResult<(
     let mut unit = None;
     if type_info::of(&array)?.borrowed.numpy_array {
         let dtype = array.getattr("dtype")?;
-        if matches!(dtype.getattr("kind")?.extract()?, 'M' | 'm')
-            && dtype.getattr("isnative")?.is_truthy()?
-        {
-            unit = Some(dtype.getattr("name")?.extract::<String>()?)
-                .filter(|name| time::named(name).is_some());
-        }
-        if unit.is_some() {
-            array = array.call_method1("view", ("int64",))?;
+        let name = dtype.getattr("name")?.extract::<String>()?;
+        if time::named(&name).is_some() && dtype.getattr("isnative")?.is_truthy()? {
+            (array, unit) = (array.call_method1("view", ("int64",))?, Some(name));
         }
     }
     let imported = TensorObject::import(&array, options)?;

@@ -55,16 +55,6 @@ pub(crate) struct Framework {
     pub(super) refuses: fn(Python<'_>, &Tensor) -> PyResult<Option<String>>,
     /// Returns why it copies a tensor itself.
     pub(super) copies: fn(&Tensor) -> Option<Need>,
-    /// Its columns of times; `None` if it lacks columns.
-    pub(super) columns: Option<Columns>,
-}
-
-/// The columns of times of a framework.
-pub(super) struct Columns {
-    /// Returns the function within the module that makes a column of an array of times, for a column like an object.
-    pub(super) function: fn(like: &Bound<'_, PyAny>) -> PyResult<&'static str>,
-    /// The units that they have, by NumPy's names. Empty if the framework converts times of other units.
-    pub(super) units: &'static [&'static str],
 }
 
 /// The argument that a framework's function requests tensors from.
@@ -210,7 +200,6 @@ pub(super) const FRAMEWORK: Framework = Framework {
     counts_bytes: true,
     refuses: |_, _| Ok(None),
     copies: |_| None,
-    columns: None,
 };
 
 impl Framework {
@@ -248,13 +237,10 @@ impl Framework {
             )));
         }
         if !self.ndim.contains(&ndim) {
-            return Ok(Some(match ndim {
-                0 => format!("{name} does not support 0-d tensors; reshape the tensor first"),
-                ndim => format!(
-                    "{name} takes tensors of at least {} dimensions, not {ndim}; reshape the tensor first",
-                    self.ndim.start()
-                ),
-            }));
+            return Ok(Some(format!(
+                "{name} takes tensors of at least {} dimensions, not {ndim}; reshape the tensor first",
+                self.ndim.start()
+            )));
         }
         if let Some(reason) = (self.refuses)(py, tensor)? {
             return Ok(Some(reason));

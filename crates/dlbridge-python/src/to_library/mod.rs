@@ -4,7 +4,6 @@
 mod framework;
 mod probe;
 mod profiles;
-mod table;
 
 use dlbridge::{DataType, Device, sys};
 use dlbridge_pyo3::exchange_table;
@@ -16,16 +15,17 @@ use pyo3::exceptions::{PyBufferError, PyException, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyMemoryView};
 
-use self::framework::{Columns, Input, Need, Request, is_common};
-use self::probe::{Installed, is_refusal};
+use self::framework::{Input, Need, Request, is_common};
+use self::probe::Installed;
 use self::profiles::FRAMEWORKS;
 use crate::device::{self, Streams};
+use crate::frameworks::call;
+use crate::matrix::expect_names;
 use crate::memory::normalized;
 use crate::tensor::TensorObject;
 
 pub(crate) use framework::Framework;
 pub(crate) use profiles::{JAX, NUMPY, TORCH};
-pub(crate) use table::to_table;
 
 /// As [`to`], with `copy` as Python passes it.
 pub(crate) fn to_checked<'py>(
@@ -84,6 +84,18 @@ pub(crate) fn to<'py>(
     let (tensor, may_copy) = (&tensor, copy != Some(false));
     let input = Input { tensor, may_copy, request: behaviour.request };
     (framework.enter)(installed.function.bind(py), &input)
+}
+
+/// The tensor as a table with these names for its columns.
+pub(crate) fn to_table<'py>(
+    tensor: &Bound<'py, TensorObject>,
+    framework: &'static Framework,
+    copy: Option<&Bound<'py, PyAny>>,
+    columns: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let copy = copy.map(|copy| expect_bool("copy", copy)).transpose()?;
+    let arguments = (tensor, framework.name, expect_names(columns)?, copy);
+    call(tensor.py(), "_tables", "table", arguments)
 }
 
 /// The result of `__array__`, with `dtype` and `copy` as NumPy passes them.
@@ -185,40 +197,8 @@ pub(crate) fn like_times<'py>(
     prototype: &Bound<'py, PyAny>,
     times: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let py = times.py();
     let Some(framework) = Framework::of_object(prototype)? else { return Ok(times.clone()) };
-    let Some(columns) = &framework.columns else { return Ok(times.clone()) };
-    let function = py.import(framework.module)?.getattr((columns.function)(prototype)?)?;
-    function.call1((times,)).or_else(|error| match is_refusal(py, &error) {
-        true => Err(without_unit(framework.name, columns, times, error)?),
-        false => Err(error),
-    })
-}
-
-/// The refusal of times whose unit a framework lacks, with its exception as the cause. Other exceptions are passed on.
-#[cold]
-fn without_unit(
-    name: &str,
-    columns: &Columns,
-    times: &Bound<'_, PyAny>,
-    error: PyErr,
-) -> PyResult<PyErr> {
-    let py = times.py();
-    let found: String =
-        times.getattr(intern!(py, "dtype"))?.getattr(intern!(py, "name"))?.extract()?;
-    let kind = found.split('[').next().unwrap_or_default();
-    // No library has spans of days.
-    let units = columns.units.iter().filter(|&&unit| unit != "D" || kind == "datetime64");
-    let fitting: Vec<_> = units.map(|unit| format!("{kind}[{unit}]")).collect();
-    if fitting.is_empty() || fitting.contains(&found) {
-        return Ok(error);
-    }
-    let refusal = PyBufferError::new_err(format!(
-        "{name} lacks columns of {found} and has those of {}; return times of one of these units, or an array of NumPy",
-        fitting.join(", ")
-    ));
-    refusal.set_cause(py, Some(error));
-    Ok(refusal)
+    call(times.py(), "_tables", "like_times", (framework.name, prototype, times))
 }
 
 /// The origin of a tensor: the DLPack version of its managed tensor, and the names of its flags.

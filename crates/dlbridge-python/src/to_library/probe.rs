@@ -300,7 +300,7 @@ impl<'py> Probe<'_, 'py> {
 
 /// Returns true for an exception that is a statement about the framework. Others may not occur again: signals, and
 /// the end of the stack or of the memory, also as the cause of an exception.
-pub(super) fn is_refusal(py: Python<'_>, error: &PyErr) -> bool {
+fn is_refusal(py: Python<'_>, error: &PyErr) -> bool {
     let is_lasting = |error: &PyErr| {
         error.is_instance_of::<PyException>(py)
             && !error.is_instance_of::<PyRecursionError>(py)

@@ -8,12 +8,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use super::framework::{
-    Argument, Behaviour, Columns, FRAMEWORK, Framework, Input, Layout, Need, ReadOnly, Request,
+    Argument, Behaviour, FRAMEWORK, Framework, Input, Layout, Need, ReadOnly, Request,
     is_backwards, is_common, is_complex, is_packed, is_plain, is_rare,
 };
 use dlbridge_pyo3::import_options::wrong_type;
 use dlbridge_pyo3::python::error::{is_absent, library};
-use dlbridge_pyo3::python::objects::is_instance;
 
 /// All frameworks, ordered as messages list them.
 pub(super) static FRAMEWORKS: [&Framework; 16] = [
@@ -275,14 +274,13 @@ static PADDLE: Framework = Framework {
 static CUPY: Framework =
     Framework { name: "cupy", module: "cupy", stated: Some(Behaviour::DEVICE), ..FRAMEWORK };
 
-pub(super) static PYARROW: Framework = Framework {
+static PYARROW: Framework = Framework {
     name: "pyarrow",
     aliases: &["pa"],
     module: "pyarrow",
     function: "Tensor.from_dlpack",
     on_device: None,
     takes: is_plain,
-    columns: Some(Columns { function: |_| Ok("array"), units: &["D", "s", "ms", "us", "ns"] }),
     ..FRAMEWORK
 };
 
@@ -370,7 +368,7 @@ static ARRAY_API_STRICT: Framework = Framework {
 };
 
 /// The columns of polars, through Arrow.
-pub(super) static POLARS: Framework = Framework {
+static POLARS: Framework = Framework {
     name: "polars",
     aliases: &["pl"],
     module: "polars",
@@ -394,12 +392,11 @@ pub(super) static POLARS: Framework = Framework {
             )
         })
     },
-    columns: Some(Columns { function: |_| Ok("Series"), units: &["D", "ms", "us", "ns"] }),
     ..FRAMEWORK
 };
 
 /// The columns and tables of pandas, through arrays of NumPy.
-pub(super) static PANDAS: Framework = Framework {
+static PANDAS: Framework = Framework {
     name: "pandas",
     aliases: &["pd"],
     module: "pandas",
@@ -419,13 +416,6 @@ pub(super) static PANDAS: Framework = Framework {
     ndim: 1..=2,
     takes: |dtype| is_plain(dtype) || is_complex(dtype) || dtype == DataType::BOOL,
     counts_bytes: false,
-    columns: Some(Columns {
-        function: |like| {
-            let is_index = is_instance(like, "pandas", "Index")?;
-            Ok(if is_index { "Index" } else { "Series" })
-        },
-        units: &[],
-    }),
     ..FRAMEWORK
 };
 
