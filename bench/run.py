@@ -20,6 +20,7 @@ instructions  dlbridge as a release wheel; torch and jax for their rows; the pro
 sizes         nothing; with --peers nanobind
 speed         dlbridge as a release wheel, torch, jax, pyarrow, pandas, polars, apache-tvm-ffi, nanobind, pydlpack
 files         dlbridge as a release wheel, torch, jax, onnxruntime, safetensors, gguf
+tables        dlbridge as a release wheel, pandas, polars, pyarrow, torch
 compare       torch, jax, pyarrow, tensorflow-cpu, paddlepaddle, nanobind
 operators     torch, jax, apache-tvm-ffi
 ports         maturin, pytest, torch, jax, pyarrow, polars, pandas; PyPI
@@ -58,6 +59,12 @@ def files(options: argparse.Namespace) -> None:
     import files
 
     files.main(options.rest)
+
+
+def tables(options: argparse.Namespace) -> None:
+    import tables
+
+    tables.main(options.rest)
 
 
 def compare(options: argparse.Namespace) -> None:
@@ -106,6 +113,8 @@ def main() -> None:
     command("speed", speed, "time all rows two times").add_argument("--quick", action="store_true", help="one run of fewer rounds")
     timed = command("files", files, "time reading and writing model files")
     timed.add_argument("rest", nargs=argparse.REMAINDER, help="options of files.py")
+    timed = command("tables", tables, "time tables as matrices")
+    timed.add_argument("rest", nargs=argparse.REMAINDER, help="options of tables.py")
     compared = command("compare", compare, "call the same functions on all libraries with the same arguments")
     compared.add_argument("--only", default="", metavar="TEXT", help="only rows with this text")
     command("operators", operators, "time operators beside the same ones in C++")
