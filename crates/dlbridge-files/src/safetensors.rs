@@ -150,9 +150,8 @@ struct Header {
     metadata: BTreeMap<String, Value>,
 }
 
-/// The description of a tensor in a header. A further field could give the bytes another meaning.
+/// The description of a tensor in a header. Other fields mean nothing to the format's own library either.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Described {
     dtype: Dtype,
     shape: Vec<usize>,
