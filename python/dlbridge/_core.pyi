@@ -28,7 +28,6 @@ __all__ = [
     "_matrix",
     "_remedy",
     "_times",
-    "_writable_once",
     "_FileWriter",
     "_TensorFile",
     "_copy",
@@ -544,9 +543,6 @@ def _like(prototype: object, tensor: Tensor) -> Any:
 
 def _like_times(prototype: object, times: object) -> Any:
     """An array of times as a column of the library that `prototype` belongs to; unchanged if that library lacks columns."""
-
-def _writable_once(tensor: Tensor) -> Tensor:
-    """A tensor over the same memory whose first export may be written, and every later one only read."""
 
 def _matrix(obj: object, order: str | None = None) -> Tensor | None:
     """The matrix of a table, for an argument of an extension; None for an object that is not a table."""

@@ -38,44 +38,6 @@ def test_safetensors_errors_have_the_class_of_their_cause() -> None:
         typed.names_in_file(list(b"no file"))
 
 
-@pytest.mark.parametrize("library", ["numpy", "torch"])
-def test_first_export_alone_is_writable(library: str) -> None:
-    pytest.importorskip(library)
-    t = typed.writable_once([1, 2, 3])
-    assert t.readonly
-    part = t[1:]
-    assert part.readonly
-    first = t.to(library)
-    assert t.address == (first.__array_interface__["data"][0] if library == "numpy" else first.data_ptr())
-    first[0] = 5
-    second = np.from_dlpack(t)
-    assert not second.flags.writeable
-    assert second.tolist() == [5, 2, 3]
-    assert not np.asarray(t).flags.writeable
-    assert not np.from_dlpack(part).flags.writeable
-    assert t.readonly
-    assert memoryview(t).readonly
-    copied = t.to("torch", copy=True) if library == "torch" else t.numpy(copy=True)
-    copied[0] = 9
-    assert first[0] == 5
-
-
-def test_first_export_is_writable_for_each_way() -> None:
-    for export in (np.from_dlpack, lambda t: t.numpy()):
-        t = typed.writable_once([1, 2])
-        assert memoryview(t).readonly
-        assert export(t).flags.writeable
-        assert not export(t).flags.writeable
-
-
-def test_memory_of_the_first_export_outlives_the_object() -> None:
-    t = typed.writable_once([1, 2])
-    first = np.from_dlpack(t)
-    del t
-    first += 1
-    assert first.tolist() == [2, 3]
-
-
 @pytest.mark.parametrize("shared", [False, True])
 def test_bytes_with_one_handle_are_writable(shared: bool) -> None:
     array = np.from_dlpack(typed.fetched(3, shared))

@@ -141,16 +141,11 @@ impl Elements {
     pub(crate) fn into_tensor(self) -> Result<Tensor> {
         let parts = RawParts { access: Access::Exclusive, ..RawParts::new(self.first, self.dtype) };
         let (axes, itemsize) = (self.axes, self.dtype.itemsize() as isize);
-        let (mut strides, mut step) = ([0; MAX_NDIM], 1);
-        for axis in (0..axes.ndim).rev() {
-            strides[axis] =
-                if axes.c_order { step } else { axes.numbers[axes.ndim + axis] / itemsize };
-            // An array in memory has no more elements than an `isize` can count, but an empty one may.
-            step = step.wrapping_mul(axes.numbers[axis]);
-        }
-        let strides = &strides[..axes.ndim];
+        let in_elements =
+            |strides: &[isize]| strides.iter().map(|stride| stride / itemsize).collect();
+        let strides: Option<Vec<_>> = axes.strides().map(in_elements);
         // SAFETY: Memory, Within: initialised elements, which the owner keeps and nothing else accesses.
-        unsafe { Tensor::from_raw_parts(self, parts, axes.extents(), Some(strides)) }
+        unsafe { Tensor::from_raw_parts(self, parts, axes.extents(), strides.as_deref()) }
     }
 }
 

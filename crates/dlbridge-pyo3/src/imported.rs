@@ -1,6 +1,6 @@
-//! A tensor that was imported from a Python object, and its protocol.
+//! A tensor that was imported from a Python object, its protocol, and the record of its import.
 
-use dlbridge::sys::{DLPACK_FLAG_BITMASK_IS_COPIED, DLPackVersion};
+use dlbridge::sys::{DLPACK_FLAG_BITMASK_IS_COPIED, DLPACK_MAJOR_VERSION, DLPackVersion};
 use dlbridge::{CopyReason, Tensor};
 
 /// The protocol of an import.
@@ -121,4 +121,78 @@ impl Imported {
 /// Returns true if the producer says that the tensor is a copy.
 pub(crate) fn is_copied(tensor: &Tensor) -> bool {
     tensor.flags() & DLPACK_FLAG_BITMASK_IS_COPIED != 0
+}
+
+/// How a tensor was imported.
+#[derive(Clone, Copy, Default)]
+pub struct Record {
+    /// The protocol of the import; `None` for a tensor that Rust made.
+    pub protocol: Option<Protocol>,
+    /// Why the elements were copied, if they were and it is known.
+    pub reason: Option<CopyReason>,
+    /// The version in the producer's managed tensor.
+    pub version: Option<DLPackVersion>,
+}
+
+/// The reasons that have a number. Other releases know them by their places.
+const REASONS: [CopyReason; 15] = [
+    CopyReason::NotContiguous,
+    CopyReason::NotFortranContiguous,
+    CopyReason::ReadOnly,
+    CopyReason::Shared,
+    CopyReason::Overlapping,
+    CopyReason::Requested,
+    CopyReason::Producer,
+    CopyReason::Device,
+    CopyReason::ByteOrder,
+    CopyReason::ByteStrides,
+    CopyReason::BitPacked,
+    CopyReason::InvalidBooleans,
+    CopyReason::Nulls,
+    CopyReason::SeveralChunks,
+    CopyReason::Converted,
+];
+
+impl Record {
+    /// The record as a number, for extensions of any release: later ones may only add protocols and reasons at the end. Without
+    /// a version or a reason that has no number.
+    pub fn number(self) -> usize {
+        let unversioned = Self { version: None, ..self };
+        let requested = Self { reason: self.reason.map(|_| CopyReason::Requested), ..unversioned };
+        let numbers = [self, unversioned, requested].into_iter().find_map(Self::packed);
+        numbers.unwrap_or(1)
+    }
+
+    /// The fields as an odd number: 1, then a byte each for the protocol, the minor version, and the reason, each of
+    /// which is zero for none. `None` if they do not fit.
+    #[inline]
+    pub(crate) fn packed(self) -> Option<usize> {
+        let protocol = self.protocol.map_or(0, |protocol| protocol as usize + 1);
+        let version = match self.version {
+            None => 0,
+            Some(DLPackVersion { major: DLPACK_MAJOR_VERSION, minor }) if minor < 255 => {
+                minor as usize + 1
+            }
+            Some(_) => return None,
+        };
+        let reason = match self.reason {
+            None => 0,
+            Some(reason) => REASONS.iter().position(|&known| known == reason)? + 1,
+        };
+        Some(1 | protocol << 1 | version << 8 | reason << 16)
+    }
+
+    /// The record with a number. A reason that this release does not know is `Requested`.
+    #[inline]
+    pub fn of_number(packed: usize) -> Self {
+        let (protocol, version, reason) = (packed >> 1 & 0x7f, packed >> 8 & 0xff, packed >> 16);
+        let minor = |version: usize| version as u32 - 1;
+        Self {
+            protocol: protocol.checked_sub(1).and_then(|place| Protocol::ALL.get(place).copied()),
+            version: (version != 0)
+                .then(|| DLPackVersion { major: DLPACK_MAJOR_VERSION, minor: minor(version) }),
+            reason: (reason != 0)
+                .then(|| REASONS.get(reason - 1).copied().unwrap_or(CopyReason::Requested)),
+        }
+    }
 }

@@ -39,8 +39,6 @@
 //! | [`into_capsule`] | a bare capsule, for your own `__dlpack__` |
 //! | [`Protocol`] | the protocol of an import |
 //! | [`share_borrows`] | shares the registry of borrows when an extension is imported |
-//! | `rust_numpy` | with the feature `rust-numpy`: arrays of rust-numpy to tensors and back |
-//! | [`is_main_interpreter`] | for extensions that must refuse a subinterpreter |
 //!
 //! # Borrows
 //!
@@ -88,17 +86,12 @@ pub mod layout;
 mod must_not_compile;
 #[doc(hidden)]
 pub mod numpy;
-mod object;
 #[doc(hidden)]
 pub mod producer;
 #[doc(hidden)]
 pub mod protocol;
 #[doc(hidden)]
-pub mod record;
-#[doc(hidden)]
 mod returned;
-#[cfg(feature = "rust-numpy")]
-pub mod rust_numpy;
 #[doc(hidden)]
 pub mod stream;
 #[doc(hidden)]
@@ -127,7 +120,7 @@ pub use dlbridge;
 pub use argument::{
     ANY, Accepts, Aligned, AllowCast, AllowCopy, AllowSequence, AnyDataType, ArgumentError, COrder,
     Constraint, Contiguous, DYNAMIC, DefaultStream, Dims, Each, Entries, FortranOrder, InCOrder,
-    OnCuda, OnDevice, OnRocm, OneOf, PyDeviceTensor, PyReadonlyTensor, PyReadwriteTensor, Stream,
+    OnCuda, OnDevice, OneOf, PyDeviceTensor, PyReadonlyTensor, PyReadwriteTensor, Stream,
     WorkStream, Writable,
 };
 #[cfg(feature = "ndarray")]
@@ -185,38 +178,28 @@ pub use import_options::{ImportOptions, Order};
 pub use imported::Protocol;
 #[doc(hidden)]
 pub use python::copies::while_detached;
-pub use python::interpreter::is_main_interpreter;
 pub use returned::{IntoNumpy, Like, Numpy, Torch, into_capsule};
 pub use tensor::PyTensor;
 
+/// Compiles the Rust blocks of pages.
 #[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;
+macro_rules! pages {
+    ($($name:ident: $path:literal;)+) => {$(
+        #[doc = include_str!($path)]
+        struct $name;
+    )+};
+}
 
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/pyo3.md")]
-struct Guide;
+pages! {
+    Readme: "../README.md";
+    Guide: "../../../docs/pyo3.md";
+    GettingStarted: "../../../docs/getting-started/pyo3.md";
+    ReturnNumpy: "../../../docs/guides/return-numpy.md";
+    AcceptAnyFramework: "../../../docs/guides/accept-any-framework.md";
+    GpuStreams: "../../../docs/guides/gpu-streams.md";
+    Tables: "../../../docs/guides/tables.md";
+}
 
 #[cfg(all(doctest, feature = "ndarray"))]
-#[doc = include_str!("../../../docs/migration.md")]
-struct Migration;
-
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/getting-started/pyo3.md")]
-struct GettingStarted;
-
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/guides/return-numpy.md")]
-struct ReturnNumpy;
-
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/guides/accept-any-framework.md")]
-struct AcceptAnyFramework;
-
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/guides/gpu-streams.md")]
-struct GpuStreams;
-
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/guides/tables.md")]
-struct Tables;
+pages! { Migration: "../../../docs/migration.md"; }

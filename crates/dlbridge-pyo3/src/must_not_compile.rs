@@ -1,5 +1,4 @@
-//! Code that the compiler must refuse, in minimal examples. Contradictory demands in a type are refused when the code
-//! that takes such an argument is compiled.
+//! Code that the compiler must refuse, in minimal examples.
 //!
 //! A view that outlives its argument:
 //!
@@ -19,16 +18,6 @@
 //! }
 //! ```
 //!
-//! Two views of an argument that is written:
-//!
-//! ```compile_fail,E0499
-//! fn f(mut x: dlbridge_pyo3::PyReadwriteTensor<'_, f32, 1>) {
-//!     let one = x.view_mut();
-//!     let two = x.view_mut();
-//!     drop((one, two));
-//! }
-//! ```
-//!
 //! A view to read beside a view to write:
 //!
 //! ```compile_fail,E0502
@@ -39,7 +28,7 @@
 //! }
 //! ```
 //!
-//! Writing a read-only argument:
+//! Writing a read-only argument; a view of one of several types without dispatch; a view of data on a device:
 //!
 //! ```compile_fail,E0599
 //! fn f(mut x: dlbridge_pyo3::PyReadonlyTensor<'_, f32, 1>) {
@@ -47,20 +36,14 @@
 //! }
 //! ```
 //!
-//! Elements of another type than the argument's:
-//!
-//! ```compile_fail,E0308
-//! fn f(x: dlbridge_pyo3::PyReadonlyTensor<'_, f32, 1>) -> Option<&[f64]> {
-//!     x.as_slice()
+//! ```compile_fail,E0599
+//! fn f(x: dlbridge_pyo3::PyReadonlyTensor<'_, dlbridge_pyo3::OneOf<(f32, f64)>, 1>) {
+//!     x.view();
 //! }
 //! ```
 //!
-//! A view of one of several types, without dispatch:
-//!
 //! ```compile_fail,E0599
-//! use dlbridge_pyo3::{OneOf, PyReadonlyTensor};
-//!
-//! fn f(x: PyReadonlyTensor<'_, OneOf<(f32, f64)>, 1>) {
+//! fn f(x: dlbridge_pyo3::PyDeviceTensor<'_, f32, 1>) {
 //!     x.view();
 //! }
 //! ```
@@ -76,95 +59,18 @@
 //! The argument itself in detached code:
 //!
 //! ```compile_fail,E0277
-//! use pyo3::prelude::*;
-//!
-//! fn f(py: Python<'_>, x: dlbridge_pyo3::PyReadonlyTensor<'_, f32, 1>) -> f32 {
+//! fn f(py: pyo3::Python<'_>, x: dlbridge_pyo3::PyReadonlyTensor<'_, f32, 1>) -> f32 {
 //!     py.detach(|| x.iter().sum())
-//! }
-//! ```
-//!
-//! Two orders at once:
-//!
-//! ```compile_fail,E0080
-//! use dlbridge_pyo3::{COrder, FortranOrder, PyReadonlyTensor};
-//! use pyo3::prelude::*;
-//!
-//! type Both<'py> = PyReadonlyTensor<'py, f32, 2, (COrder, FortranOrder)>;
-//!
-//! fn f<'py>(x: &Bound<'py, PyAny>) -> PyResult<Both<'py>> {
-//!     Ok(x.extract()?)
-//! }
-//! # fn main() { let _: for<'py> fn(&Bound<'py, PyAny>) -> PyResult<Both<'py>> = f; }
-//! ```
-//!
-//! An alignment that is not a power of two:
-//!
-//! ```compile_fail,E0080
-//! use dlbridge_pyo3::{Aligned, PyReadonlyTensor};
-//! use pyo3::prelude::*;
-//!
-//! fn f<'py>(x: &Bound<'py, PyAny>) -> PyResult<PyReadonlyTensor<'py, f32, 1, Aligned<3>>> {
-//!     Ok(x.extract()?)
-//! }
-//! # fn main() { let _: for<'py> fn(&Bound<'py, PyAny>) -> PyResult<PyReadonlyTensor<'py, f32, 1, Aligned<3>>> = f; }
-//! ```
-//!
-//! A copy of an argument that is written:
-//!
-//! ```compile_fail,E0080
-//! use dlbridge_pyo3::{AllowCopy, PyReadwriteTensor};
-//! use pyo3::prelude::*;
-//!
-//! fn f<'py>(x: &Bound<'py, PyAny>) -> PyResult<PyReadwriteTensor<'py, f32, 1, AllowCopy>> {
-//!     Ok(x.extract()?)
-//! }
-//! # fn main() { let _: for<'py> fn(&Bound<'py, PyAny>) -> PyResult<PyReadwriteTensor<'py, f32, 1, AllowCopy>> = f; }
-//! ```
-//!
-//! Extents for another number of dimensions:
-//!
-//! ```compile_fail,E0080
-//! use dlbridge_pyo3::{PyReadonlyTensor, dims};
-//! use pyo3::prelude::*;
-//!
-//! type Pixels<'py> = PyReadonlyTensor<'py, u8, 2, dims!(_, _, 3)>;
-//!
-//! fn f<'py>(x: &Bound<'py, PyAny>) -> PyResult<Pixels<'py>> {
-//!     Ok(x.extract()?)
-//! }
-//! # fn main() { let _: for<'py> fn(&Bound<'py, PyAny>) -> PyResult<Pixels<'py>> = f; }
-//! ```
-//!
-//! Writing a read-only argument, by a constraint:
-//!
-//! ```compile_fail,E0080
-//! use dlbridge_pyo3::{PyReadonlyTensor, Writable};
-//! use pyo3::prelude::*;
-//!
-//! fn f<'py>(x: &Bound<'py, PyAny>) -> PyResult<PyReadonlyTensor<'py, f32, 1, Writable>> {
-//!     Ok(x.extract()?)
-//! }
-//! # fn main() { let _: for<'py> fn(&Bound<'py, PyAny>) -> PyResult<PyReadonlyTensor<'py, f32, 1, Writable>> = f; }
-//! ```
-//!
-//! A view of data on a device:
-//!
-//! ```compile_fail,E0599
-//! fn f(x: dlbridge_pyo3::PyDeviceTensor<'_, f32, 1>) {
-//!     x.view();
 //! }
 //! ```
 //!
 //! A stream without an unsafe promise:
 //!
 //! ```compile_fail,E0200
-//! use dlbridge::Device;
-//! use pyo3::prelude::*;
-//!
 //! struct Ours;
 //!
 //! impl dlbridge_pyo3::Stream for Ours {
-//!     const HANDLE: Option<fn(Device) -> PyResult<*mut std::ffi::c_void>> = None;
+//!     const HANDLE: Option<fn(dlbridge::Device) -> pyo3::PyResult<*mut std::ffi::c_void>> = None;
 //! }
 //! ```
 //!
@@ -197,14 +103,38 @@
 //! # fn main() { let _: fn(dlbridge_pyo3::PyReadonlyTensor<'_, f32, { dlbridge_pyo3::DYNAMIC }>) -> usize = f; }
 //! ```
 //!
-//! A device that the CPU cannot read, for an argument that the CPU reads:
+//! # Contradictory demands
 //!
-//! ```compile_fail,E0080
-//! use dlbridge_pyo3::{OnCuda, PyReadonlyTensor};
-//! use pyo3::prelude::*;
-//!
-//! fn f<'py>(x: &Bound<'py, PyAny>) -> PyResult<PyReadonlyTensor<'py, f32, 1, OnCuda>> {
-//!     Ok(x.extract()?)
-//! }
-//! # fn main() { let _: for<'py> fn(&Bound<'py, PyAny>) -> PyResult<PyReadonlyTensor<'py, f32, 1, OnCuda>> = f; }
-//! ```
+//! They are refused when the code that takes such an argument is compiled.
+
+/// Takes an argument of a type in a compiled function.
+macro_rules! refused {
+    ($($name:ident: $doc:literal, $argument:literal;)+) => {$(
+        #[doc = $doc]
+        ///
+        /// ```compile_fail,E0080
+        /// use dlbridge_pyo3::*;
+        /// use pyo3::prelude::*;
+        ///
+        #[doc = concat!("type Refused<'py> = ", $argument, ";")]
+        ///
+        /// fn f<'py>(x: &Bound<'py, PyAny>) -> PyResult<Refused<'py>> {
+        ///     Ok(x.extract()?)
+        /// }
+        ///
+        /// fn main() {
+        ///     let _: for<'py> fn(&Bound<'py, PyAny>) -> PyResult<Refused<'py>> = f;
+        /// }
+        /// ```
+        struct $name;
+    )+};
+}
+
+refused! {
+    Orders: "Two orders at once.", "PyReadonlyTensor<'py, f32, 2, (COrder, FortranOrder)>";
+    Alignment: "An alignment that is not a power of two.", "PyReadonlyTensor<'py, f32, 1, Aligned<3>>";
+    Copy: "A copy of an argument that is written.", "PyReadwriteTensor<'py, f32, 1, AllowCopy>";
+    Extents: "Extents for another number of dimensions.", "PyReadonlyTensor<'py, u8, 2, dims!(_, _, 3)>";
+    Written: "Writing a read-only argument.", "PyReadonlyTensor<'py, f32, 1, Writable>";
+    Place: "A device that the CPU cannot read.", "PyReadonlyTensor<'py, f32, 1, OnCuda>";
+}

@@ -234,13 +234,11 @@ fn by_package<'py>(
     keywords: &Keywords<'_, 'py>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let given = PyDict::new(py);
-    // Without the package, the only writable export is left to another consumer.
     match keywords.stream.is_none() && options.is_copied_here(exporter) {
         // The object is an array of NumPy then, which can copy too.
         true => given.set_item("copy", true)?,
         false => hub::require(py, &|| "the package dlbridge makes this export".to_owned())?,
     }
-    let writable = options.is_sharable(exporter).then(|| exporter.take_writable()).flatten();
     let Keywords { stream, max_version, dl_device, copy } = *keywords;
     let names = ["stream", "max_version", "dl_device", "copy"];
     for (name, value) in names.into_iter().zip([stream, max_version, dl_device, copy]) {
@@ -248,8 +246,7 @@ fn by_package<'py>(
             given.set_item(name, value)?;
         }
     }
-    let object = writable.as_ref().unwrap_or(exporter).to_object(py)?;
-    object.call_method(intern!(py, "__dlpack__"), (), Some(&given))
+    exporter.to_object(py)?.call_method(intern!(py, "__dlpack__"), (), Some(&given))
 }
 
 /// Read: the options of the consumer.

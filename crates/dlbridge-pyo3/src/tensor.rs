@@ -1,15 +1,21 @@
-//! A tensor for Python: its fields, and its use in the rest of the crate. `object.rs` makes objects of it.
+//! A tensor for Python: its fields, and its use in the rest of the crate. `returned/` makes objects of it.
+//!
+//! PyO3 moves the fields of a new object through memory, unless they fit into two registers. So a `PyTensor`, the only field
+//! of the package's class, has two words: its tensor, and the record of its import.
+//!
+//! - **Word.** The pointer of a [`Word`] is odd and holds the record itself; or it is even, and leads to a leaked box that
+//!   belongs to this `Word` alone.
 
+use std::ptr;
 use std::sync::OnceLock;
 
 use dlbridge::sys::{DLManagedTensor, DLManagedTensorVersioned};
-use dlbridge::{Access, ArcTensor, DataType, Tensor};
+use dlbridge::{ArcTensor, DataType, Tensor};
 use pyo3::prelude::*;
 
 use crate::borrow::{Borrowed, Guard};
-use crate::imported::{Imported, Protocol};
+use crate::imported::{Imported, Protocol, Record};
 use crate::python::error::to_py_err;
-use crate::record::{Common, Record};
 use crate::stream::DataStream;
 
 /// A tensor over memory that Rust owns or a producer shares, as a result: in Python it is a `dlbridge.Tensor`.
@@ -19,8 +25,7 @@ use crate::stream::DataStream;
 ///
 /// To keep one, make it a field of a class, which returns [`to_object`](Self::to_object) or [`numpy`](Self::numpy) from a
 /// getter, reads and writes it by [`extract`](Self::extract), or exports it by [`producer`](macro@crate::producer), any number of
-/// times. Each of these objects keeps the memory alive. It is not `Clone`: the only writable export of
-/// [`writable_once`](Self::writable_once) has one owner. Several structs share an `Arc<PyTensor>`.
+/// times. Each of these objects keeps the memory alive. It is not `Clone`: several structs share an `Arc<PyTensor>`.
 ///
 /// The data of a tensor on CUDA or ROCm must be synchronised with the default stream.
 ///
@@ -39,7 +44,66 @@ use crate::stream::DataStream;
 /// ```
 pub struct PyTensor {
     tensor: ArcTensor,
+    word: Word,
+}
+
+/// The record, in one word.
+struct Word(*mut Rare);
+
+// SAFETY: Word: a number, or a box of these fields.
+unsafe impl Send for Word where Rare: Send {}
+// SAFETY: Word: a number, or a box of these fields, which `&Word` only reads.
+unsafe impl Sync for Word where Rare: Sync {}
+
+/// A record that does not fit a word.
+struct Rare {
     record: Record,
+    /// The stream that runs its work after the pending writes to the data.
+    stream: DataStream,
+    /// A borrow of read-only data that Rust made, once it was exported to consumers that keep the object alone.
+    reading: OnceLock<Guard>,
+}
+
+impl Word {
+    #[inline]
+    fn new(tensor: &Tensor, record: Record, stream: DataStream) -> Self {
+        let may_be_borrowed = record.protocol.is_none() && tensor.is_read_only();
+        match (record.packed(), &stream) {
+            (Some(packed), DataStream::Default) if !may_be_borrowed => {
+                Self(ptr::without_provenance_mut(packed))
+            }
+            _ => Self::boxed(record, stream),
+        }
+    }
+
+    #[cold]
+    fn boxed(record: Record, stream: DataStream) -> Self {
+        Self(Box::into_raw(Box::new(Rare { record, stream, reading: OnceLock::new() })))
+    }
+
+    /// Returns true for data on the default stream, without a borrow, whose own flag says whether it is read-only.
+    #[inline]
+    fn is_plain(&self) -> bool {
+        const LEGACY: usize = (Protocol::LegacyDlpack as usize + 1) << 1;
+        let word = self.0.addr();
+        word & 1 == 1 && word & 0xfe != LEGACY
+    }
+
+    #[inline]
+    fn rare(&self) -> Option<&Rare> {
+        // SAFETY: Word: an even pointer is a box, which lives as long as the word.
+        (self.0.addr() & 1 == 0).then(|| unsafe { &*self.0 })
+    }
+}
+
+impl Drop for Word {
+    #[inline]
+    fn drop(&mut self) {
+        if self.rare().is_some() {
+            // SAFETY: Word: an even pointer is a box of this word alone, which is not used again.
+            drop(unsafe { Box::from_raw(self.0) });
+        }
+    }
 }
 
 /// A tensor, or anything that converts to a [`Tensor`]: vectors, boxes, nested arrays, ndarray arrays, images, ...
@@ -55,7 +119,7 @@ where
 {
     #[inline]
     fn from(owner: T) -> Self {
-        Self::with_record(Tensor::from(owner), Common::default(), DataStream::Default)
+        Self::with_record(Tensor::from(owner), Record::default(), DataStream::Default)
     }
 }
 
@@ -67,35 +131,6 @@ impl From<Imported> for PyTensor {
 }
 
 impl PyTensor {
-    /// A tensor whose first export may be written, and every later one only read: for memory that a class of an
-    /// extension keeps and gives to consumers that do not know each other.
-    ///
-    /// The tensor itself is read-only, and so are its slices and buffers. The first consumer that takes it by DLPack,
-    /// also through [`numpy`](Self::numpy), `t.numpy()`, `t.torch()` and `t.to(...)`, gets the memory writable and without
-    /// a copy. A tensor that others hold too, such as one of `Bytes` with several handles, is only read. A capsule that is
-    /// dropped unused, and `dlbridge.explain`, count as the first consumer, and so does a call of `t.to(...)` that copies or
-    /// fails. A legacy capsule, which cannot be marked, gets a copy.
-    ///
-    /// ```no_run
-    /// use dlbridge_pyo3::PyTensor;
-    /// use pyo3::prelude::*;
-    ///
-    /// #[pyfunction]
-    /// fn decode() -> PyTensor {
-    ///     PyTensor::writable_once(vec![1.0_f32, 2.0])
-    /// }
-    /// ```
-    pub fn writable_once<T>(owner: T) -> Self
-    where
-        Tensor: From<T>,
-    {
-        let tensor = Tensor::from(owner);
-        if tensor.access() != Access::Exclusive {
-            return Self::from(tensor.into_read_only());
-        }
-        Self::first_writable(tensor)
-    }
-
     /// The dtype of the elements.
     ///
     /// ```no_run
@@ -123,41 +158,27 @@ impl PyTensor {
 /// For the Python package and this crate.
 #[doc(hidden)]
 impl PyTensor {
+    /// A tensor with its record, synchronised with a stream.
     #[inline]
-    pub fn with_record(tensor: Tensor, common: Common, stream: DataStream) -> Self {
-        let record = Record::new(&tensor, common, stream);
-        Self { tensor: tensor.into_shared(), record }
-    }
-
-    /// As [`writable_once`](Self::writable_once), for memory that may be written.
-    pub fn first_writable(tensor: Tensor) -> Self {
-        let writable = tensor.into_shared();
-        let tensor = writable.share().into_shared();
-        Self { tensor, record: Record::writable_once(writable) }
-    }
-
-    /// Takes the only writable export, as a tensor of its own.
-    pub fn take_writable(&self) -> Option<Self> {
-        let tensor = self.record.take_writable()?;
-        Some(Self { record: Record::new(&tensor, Common::default(), DataStream::Default), tensor })
-    }
-
-    /// Returns true if the next export may not be written.
-    pub fn exports_read_only(&self) -> bool {
-        self.is_read_only() && !self.record.has_writable()
+    pub fn with_record(tensor: Tensor, record: Record, stream: DataStream) -> Self {
+        let word = Word::new(&tensor, record, stream);
+        Self { tensor: tensor.into_shared(), word }
     }
 
     /// An import that is synchronised with a stream.
     #[inline]
     pub fn imported_on(imported: Imported, stream: DataStream) -> Self {
         let Imported { tensor, protocol, reason, version } = imported;
-        Self::with_record(tensor, Common { protocol: Some(protocol), reason, version }, stream)
+        Self::with_record(tensor, Record { protocol: Some(protocol), reason, version }, stream)
     }
 
     /// The import record.
     #[inline]
-    pub fn record(&self) -> Common {
-        self.record.common()
+    pub fn record(&self) -> Record {
+        match self.word.rare() {
+            None => Record::of_number(self.word.0.addr()),
+            Some(rare) => rare.record,
+        }
     }
 
     /// The protocol of the import; `None` for a tensor that Rust made.
@@ -168,7 +189,7 @@ impl PyTensor {
 
     /// The stream that the data is synchronised with.
     pub fn stream(&self) -> &DataStream {
-        self.record.stream()
+        self.word.rare().map_or(&DataStream::Default, |rare| &rare.stream)
     }
 
     /// The device as a tuple of DLPack device type and device id.
@@ -184,24 +205,24 @@ impl PyTensor {
 
     /// Returns true if the data is read-only, or if its producer could not mark it.
     pub fn is_read_only(&self) -> bool {
-        let Common { protocol, reason, .. } = self.record();
+        let Record { protocol, reason, .. } = self.record();
         let told = reason.is_some() || protocol.is_none_or(Protocol::tells_read_only);
         !told || self.tensor.is_read_only()
     }
 
     /// Returns true if Rust made the tensor instead of importing it.
-    pub(crate) fn is_rusts_own(&self) -> bool {
+    pub fn is_rusts_own(&self) -> bool {
         self.imported_by().is_none()
     }
 
     /// Takes the tensor out, if it may be written and no export has it; otherwise it returns `self`.
     #[inline]
     pub(crate) fn into_tensor(self) -> Result<Tensor, Self> {
-        if !self.record.is_plain() || self.tensor.is_read_only() {
+        if !self.word.is_plain() || self.tensor.is_read_only() {
             return Err(self);
         }
-        let Self { tensor, record } = self;
-        tensor.try_into_tensor().map_err(|tensor| Self { tensor, record })
+        let Self { tensor, word } = self;
+        tensor.try_into_tensor().map_err(|tensor| Self { tensor, word })
     }
 
     /// Another tensor with the same import record.
@@ -227,8 +248,7 @@ impl PyTensor {
     /// Borrows read-only memory that Rust made, for reading, as long as this object lives: some consumers ignore the
     /// read-only flag. A borrow for writing is then refused.
     pub fn keep_reading(&self) -> PyResult<()> {
-        // Only the record of read-only data that Rust made has this place.
-        if let Some(reading) = self.record.reading()
+        if let Some(Rare { reading, .. }) = self.word.rare()
             && self.is_rusts_own()
             && self.is_read_only()
             && reading.get().is_none()
@@ -251,21 +271,13 @@ impl PyTensor {
     /// A managed tensor over the same memory for a consumer.
     #[inline]
     pub fn to_raw(&self) -> PyResult<*mut DLManagedTensorVersioned> {
-        match self.record.is_plain() && !self.tensor.is_read_only() {
+        match self.word.is_plain() && !self.tensor.is_read_only() {
             true => Ok(self.tensor.to_raw()),
             false => self.to_raw_of_import(),
         }
     }
 
     fn to_raw_of_import(&self) -> PyResult<*mut DLManagedTensorVersioned> {
-        match self.record.take_writable() {
-            Some(writable) => Ok(writable.to_raw()),
-            None => self.to_raw_as_it_is(),
-        }
-    }
-
-    /// As [`to_raw`](Self::to_raw), and leaves the only writable export to others.
-    pub(crate) fn to_raw_as_it_is(&self) -> PyResult<*mut DLManagedTensorVersioned> {
         Ok(match (self.is_read_only(), self.imported_by()) {
             (false, _) => self.tensor.to_raw(),
             (true, None) => Borrowed::read_only(&self.tensor)?.into_raw(),
@@ -277,20 +289,4 @@ impl PyTensor {
     pub fn to_raw_legacy(&self) -> PyResult<*mut DLManagedTensor> {
         self.tensor.to_raw_legacy().map_err(to_py_err)
     }
-}
-
-/// The tensor of an object of the package's class; `None` for other objects.
-pub type TensorOf = for<'a> fn(&'a Bound<'_, PyAny>) -> Option<&'a PyTensor>;
-
-/// Set by the package in its own module, which links this crate, and empty in an extension.
-static OF_PACKAGE: OnceLock<TensorOf> = OnceLock::new();
-
-/// Lets the package's own module recognise the objects of its class.
-pub fn set_class(tensor_of: TensorOf) {
-    let _ = OF_PACKAGE.set(tensor_of);
-}
-
-/// The tensor of an object of the package's class, in the package.
-pub fn of_class<'a>(object: &'a Bound<'_, PyAny>) -> Option<&'a PyTensor> {
-    OF_PACKAGE.get()?(object)
 }

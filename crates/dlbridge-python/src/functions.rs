@@ -7,11 +7,11 @@ use pyo3::exceptions::{PyAttributeError, PyBufferError, PyException};
 use pyo3::prelude::*;
 
 use crate::class::dtype::DtypeName;
+use dlbridge_pyo3::import;
 use dlbridge_pyo3::import_options::{ImportOptions, expect_bool, wrong_type};
 use dlbridge_pyo3::imported::Protocol;
 use dlbridge_pyo3::python::error::{to_py_err, type_name};
 use dlbridge_pyo3::python::objects::attribute;
-use dlbridge_pyo3::{PyTensor, import};
 
 use crate::bytes;
 use crate::device::Streams;
@@ -173,12 +173,4 @@ pub(crate) fn has_protocol(obj: &Bound<'_, PyAny>, protocol: &Bound<'_, PyAny>) 
 #[pyo3(name = "_remedy")]
 pub(crate) fn remedy(obj: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
     advice(obj.py(), "remedy", (obj, type_name(obj)))
-}
-
-/// A tensor over the same memory whose first export may be written, and every later one only read.
-#[pyfunction]
-#[pyo3(name = "_writable_once")]
-pub(crate) fn writable_once(tensor: &Bound<'_, TensorObject>) -> PyResult<TensorObject> {
-    let writable = tensor.get().alias()?;
-    Ok(TensorObject::from(PyTensor::first_writable(writable)))
 }

@@ -41,7 +41,6 @@ pub mod _core {
     #[pymodule_export]
     use crate::functions::{
         asdlpack, empty, from_dlpack, get_num_threads, has_protocol, remedy, set_num_threads,
-        writable_once,
     };
     #[pymodule_export]
     use crate::matrix::{matrix, matrix_of_argument};
@@ -53,13 +52,13 @@ pub mod _core {
     #[pymodule_export]
     use crate::tensor::TensorObject;
     // Extensions of other releases use `asdlpack` with its keywords, `Tensor._record`, `_like`, `_like_times`, `_times`,
-    // `_matrix`, `_remedy` and `_writable_once`: keep their names, arguments and results.
+    // `_matrix` and `_remedy`: keep their names, arguments and results.
     #[pymodule_export]
     use crate::to_library::{canonical, consumers, fit, like, like_result, like_times, origin};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
-        if !dlbridge_pyo3::is_main_interpreter(module.py()) {
+        if !dlbridge_pyo3::python::interpreter::is_main_interpreter(module.py()) {
             return Err(PyImportError::new_err(
                 "dlbridge does not support subinterpreters; import it in the main interpreter",
             ));

@@ -20,11 +20,10 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use dlbridge::{ArcTensor, Device};
 use dlbridge_pyo3::import_options::ImportOptions;
-use dlbridge_pyo3::imported::{Imported, Protocol};
+use dlbridge_pyo3::imported::{Imported, Protocol, Record};
 use dlbridge_pyo3::producer::Producer;
 use dlbridge_pyo3::protocol::buffer::Buffer;
 use dlbridge_pyo3::python::interpreter::PyOwner;
-use dlbridge_pyo3::record::Common;
 use dlbridge_pyo3::stream::DataStream;
 use dlbridge_pyo3::{PyTensor, numpy};
 use pyo3::prelude::*;
@@ -96,7 +95,10 @@ impl TensorObject {
     /// Lets [`of`](Self::of) find the class, and tells `dlbridge-pyo3` what this package adds, when the module is made.
     pub(crate) fn link(py: Python<'_>) {
         CLASS.store(Self::type_object_raw(py), Ordering::Relaxed);
-        dlbridge_pyo3::tensor::set_class(|object| Self::of(object).map(|tensor| &**tensor.get()));
+        dlbridge_pyo3::protocol::numpy::set_class(|object| {
+            let tensor = Self::of(object)?.get();
+            Some((tensor.tensor(), tensor.is_rusts_own() && tensor.is_read_only()))
+        });
         dlbridge_pyo3::frameworks::add_rules(&frameworks::IMPORT_RULES);
     }
 
@@ -151,14 +153,14 @@ impl TensorObject {
             && let Some(protocol) = record.protocol
             && protocol != satisfy::assume_writable(protocol, tensor)?
         {
-            let record = Common { protocol: Some(Protocol::AssumedWritable), ..record };
+            let record = Record { protocol: Some(Protocol::AssumedWritable), ..record };
             let assumed = PyTensor::with_record(this.second()?, record, *this.stream());
             return Self::satisfied(&Self::new(py, assumed)?, options);
         }
         let read_only = this.is_read_only();
         if let Some((copy, reason)) = satisfy::copy_of(options, tensor, read_only, false)? {
             let copy = if options.writable == Some(false) { copy.into_read_only() } else { copy };
-            let record = Common { reason: Some(reason), ..record };
+            let record = Record { reason: Some(reason), ..record };
             return Self::new(py, PyTensor::with_record(copy, record, DataStream::Default));
         }
         if options.writable == Some(false) && !tensor.is_read_only() {
@@ -194,13 +196,13 @@ fn copied_by_driver(
         false => streams.on(to)?,
     };
     let tensor = copied(py, this.tensor(), this.stream(), to, &stream)?;
-    let Common { protocol, version, .. } = this.record();
+    let Record { protocol, version, .. } = this.record();
     let imported = Imported::new(tensor, protocol.unwrap_or(Protocol::ExchangeApi));
     let imported =
         satisfy::settle(options, Imported { reason: Some(reason), version, ..imported })?;
     let stream = if to == Device::CPU { DataStream::Default } else { stream };
     let Imported { tensor, reason, version, .. } = imported;
-    Ok(Some(PyTensor::with_record(tensor, Common { protocol, reason, version }, stream)))
+    Ok(Some(PyTensor::with_record(tensor, Record { protocol, reason, version }, stream)))
 }
 
 /// Reports the object that keeps the memory of a tensor, if that object is freed with it (Sole).

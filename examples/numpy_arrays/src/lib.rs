@@ -2,15 +2,14 @@
 
 use std::sync::{Arc, LazyLock};
 
-use dlbridge::{Datetime64, Days, Tensor};
-use dlbridge_pyo3::rust_numpy::{PyArrayExt, TensorExt};
-use dlbridge_pyo3::{Numpy, PyReadonlyTensor};
+use dlbridge::{Access, Datetime64, Days, Tensor};
+use dlbridge_pyo3::{IntoNumpy, Numpy, PyReadonlyTensor, import};
 use half::{bf16, f16};
 use num_complex::Complex;
 use numpy::datetime::{Datetime, units};
-use numpy::ndarray::Ix0;
+use numpy::ndarray::Dimension;
 use numpy::{
-    Ix1, Ix2, IxDyn, PyArray, PyArray0, PyArray1, PyArray2, PyArrayDyn, PyArrayMethods,
+    Element, Ix2, IxDyn, PyArray, PyArray0, PyArray1, PyArray2, PyArrayDyn, PyArrayMethods,
     PyFixedString, PyFixedUnicode, PyReadonlyArray2, PyReadonlyArrayDyn,
 };
 use pyo3::exceptions::PyValueError;
@@ -25,16 +24,29 @@ fn described(tensor: &Tensor) -> Described {
     (tensor.data().addr(), shape, strides, dtype, tensor.is_read_only())
 }
 
+/// Returns an array over a tensor's memory. It is read-only if something else has the memory too: rust-numpy compares arrays by
+/// their base objects, and would not see that the two share it.
+fn array_over<T: Element, D: Dimension>(
+    py: Python<'_>,
+    tensor: Tensor,
+) -> PyResult<Bound<'_, PyArray<T, D>>> {
+    let tensor = match tensor.access() {
+        Access::Exclusive => tensor,
+        _ => tensor.into_read_only(),
+    };
+    Ok(tensor.into_numpy(py)?.cast_into()?)
+}
+
 /// Describes the tensor of a float array.
 #[pyfunction]
 fn describe(x: &Bound<'_, PyArrayDyn<f64>>) -> PyResult<Described> {
-    Ok(described(&x.into_tensor()?))
+    Ok(described(&import(x)?))
 }
 
 /// Describes the tensor of an array that rust-numpy has borrowed for reading.
 #[pyfunction]
 fn describe_borrowed(x: PyReadonlyArrayDyn<'_, f64>) -> PyResult<Described> {
-    Ok(described(&x.into_tensor()?))
+    Ok(described(&import(&x)?))
 }
 
 /// Describes the tensor of an array, and converts it back, for every element type that rust-numpy and tensors share.
@@ -43,9 +55,9 @@ fn there_and_back<'py>(x: &Bound<'py, PyAny>) -> PyResult<(Described, Bound<'py,
     macro_rules! first_of {
         ($($T:ty)*) => {
             $(if let Ok(array) = x.cast::<PyArray<$T, IxDyn>>() {
-                let tensor = array.into_tensor()?;
+                let tensor = import(array)?;
                 let words = described(&tensor);
-                return Ok((words, tensor.into_pyarray::<$T, IxDyn>(x.py())?.into_any()));
+                return Ok((words, array_over::<$T, IxDyn>(x.py(), tensor)?.into_any()));
             })*
         };
     }
@@ -60,15 +72,15 @@ fn there_and_back<'py>(x: &Bound<'py, PyAny>) -> PyResult<(Described, Bound<'py,
 #[pyfunction]
 fn describe_others(x: &Bound<'_, PyAny>) -> PyResult<Described> {
     if let Ok(objects) = x.cast::<PyArrayDyn<Py<PyAny>>>() {
-        return Ok(described(&objects.into_tensor()?));
+        return Ok(described(&import(objects)?));
     }
     if let Ok(words) = x.cast::<PyArrayDyn<PyFixedUnicode<1>>>() {
-        return Ok(described(&words.into_tensor()?));
+        return Ok(described(&import(words)?));
     }
     if let Ok(bytes) = x.cast::<PyArrayDyn<PyFixedString<1>>>() {
-        return Ok(described(&bytes.into_tensor()?));
+        return Ok(described(&import(bytes)?));
     }
-    Ok(described(&x.cast::<PyArrayDyn<Datetime<units::Days>>>()?.into_tensor()?))
+    Ok(described(&import(x.cast::<PyArrayDyn<Datetime<units::Days>>>()?)?))
 }
 
 /// Returns the next day for each one, from one rust-numpy array to another through a tensor.
@@ -88,7 +100,7 @@ fn next_days<'py>(
 /// Imports any library's data as a float array.
 #[pyfunction]
 fn array_of<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArrayDyn<f32>>> {
-    dlbridge_pyo3::import(x)?.into_pyarray::<f32, IxDyn>(x.py())
+    array_over(x.py(), import(x)?)
 }
 
 /// Memory that only the arrays of `sharing` use.
@@ -97,7 +109,7 @@ static SHARED: LazyLock<Arc<[f32]>> = LazyLock::new(|| Arc::from([1.0, 2.0, 3.0]
 /// Returns an array over the shared memory.
 #[pyfunction]
 fn sharing(py: Python<'_>) -> PyResult<Bound<'_, PyArray1<f32>>> {
-    Tensor::from(Arc::clone(&SHARED)).into_pyarray::<f32, Ix1>(py)
+    array_over(py, Tensor::from(Arc::clone(&SHARED)))
 }
 
 /// Returns the number of arrays that hold the shared memory.
@@ -109,7 +121,7 @@ fn holders() -> usize {
 /// Returns the transpose of a matrix, over its memory.
 #[pyfunction]
 fn transposed<'py>(x: &Bound<'py, PyArray2<f64>>) -> PyResult<Bound<'py, PyArray2<f64>>> {
-    x.into_tensor()?.transpose().into_pyarray::<f64, Ix2>(x.py())
+    array_over(x.py(), import(x)?.transpose())
 }
 
 /// Returns an array over memory of Rust, and its address.
@@ -117,13 +129,13 @@ fn transposed<'py>(x: &Bound<'py, PyArray2<f64>>) -> PyResult<Bound<'py, PyArray
 fn made(py: Python<'_>) -> PyResult<(Bound<'_, PyArray2<f64>>, usize)> {
     let tensor = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
     let address = tensor.data().addr();
-    Ok((tensor.into_pyarray::<f64, Ix2>(py)?, address))
+    Ok((array_over(py, tensor)?, address))
 }
 
 /// Returns a read-only array.
 #[pyfunction]
 fn made_read_only(py: Python<'_>) -> PyResult<Bound<'_, PyArray2<f64>>> {
-    Tensor::from([[1.0, 2.0], [3.0, 4.0]]).into_read_only().into_pyarray::<f64, Ix2>(py)
+    array_over(py, Tensor::from([[1.0, 2.0], [3.0, 4.0]]).into_read_only())
 }
 
 /// Returns an array of zero dimensions.
@@ -131,7 +143,7 @@ fn made_read_only(py: Python<'_>) -> PyResult<Bound<'_, PyArray2<f64>>> {
 fn number(py: Python<'_>) -> PyResult<Bound<'_, PyArray0<f64>>> {
     let no_axes: [usize; 0] = [];
     let tensor = Tensor::from_parts(vec![7.0], no_axes)?;
-    tensor.into_pyarray::<f64, Ix0>(py)
+    array_over(py, tensor)
 }
 
 /// Converts a tensor with the wrong dtype, or the wrong number of dimensions.
@@ -139,8 +151,8 @@ fn number(py: Python<'_>) -> PyResult<Bound<'_, PyArray0<f64>>> {
 fn mistaken(py: Python<'_>, dtype: bool) -> PyResult<Bound<'_, PyAny>> {
     let tensor = Tensor::from([1.0, 2.0]);
     match dtype {
-        true => Ok(tensor.into_pyarray::<f32, IxDyn>(py)?.into_any()),
-        false => Ok(tensor.into_pyarray::<f64, Ix2>(py)?.into_any()),
+        true => Ok(array_over::<f32, IxDyn>(py, tensor)?.into_any()),
+        false => Ok(array_over::<f64, Ix2>(py, tensor)?.into_any()),
     }
 }
 
@@ -148,7 +160,7 @@ fn mistaken(py: Python<'_>, dtype: bool) -> PyResult<Bound<'_, PyAny>> {
 /// writing afterwards.
 #[pyfunction]
 fn while_there_is_a_tensor(x: &Bound<'_, PyArray2<f64>>) -> PyResult<(bool, bool, bool)> {
-    let tensor = x.into_tensor()?;
+    let tensor = import(x)?;
     let (written, read) = (x.try_readwrite().is_ok(), x.try_readonly().is_ok());
     drop(tensor);
     Ok((written, read, x.try_readwrite().is_ok()))
@@ -158,7 +170,7 @@ fn while_there_is_a_tensor(x: &Bound<'_, PyArray2<f64>>) -> PyResult<(bool, bool
 /// exists; and the first array afterwards.
 #[pyfunction]
 fn while_there_is_its_tensors_array(x: &Bound<'_, PyArray2<f64>>) -> PyResult<(bool, bool, bool)> {
-    let again = x.into_tensor()?.into_pyarray::<f64, Ix2>(x.py())?;
+    let again = array_over::<f64, Ix2>(x.py(), import(x)?)?;
     let (first, second) = (x.try_readwrite().is_ok(), again.try_readwrite().is_ok());
     drop(again);
     Ok((first, second, x.try_readwrite().is_ok()))
@@ -168,13 +180,13 @@ fn while_there_is_its_tensors_array(x: &Bound<'_, PyArray2<f64>>) -> PyResult<(b
 #[pyfunction]
 fn while_it_is_written(x: &Bound<'_, PyArray2<f64>>) -> PyResult<usize> {
     let _written = x.try_readwrite()?;
-    Ok(x.into_tensor()?.ndim())
+    Ok(import(x)?.ndim())
 }
 
 /// Makes a tensor of an array that rust-numpy has borrowed for reading.
 #[pyfunction]
 fn while_it_is_read(x: PyReadonlyArray2<'_, f64>) -> PyResult<usize> {
-    Ok(x.into_tensor()?.ndim())
+    Ok(import(&x)?.ndim())
 }
 
 /// rust-numpy arrays as tensors, and tensors as rust-numpy arrays.

@@ -124,7 +124,7 @@ impl Lent {
     fn new(x: &Bound<'_, PyAny>) -> PyResult<Self> {
         // SAFETY: the tests pass a producer that made a copy for this object alone.
         let tensor = unsafe { dlbridge_pyo3::import(x)?.assume_exclusive() };
-        Ok(Self { tensor: PyTensor::writable_once(tensor) })
+        Ok(Self { tensor: PyTensor::from(tensor) })
     }
 }
 

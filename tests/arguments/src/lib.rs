@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use dlbridge_pyo3::dlbridge::Tensor;
 use dlbridge_pyo3::{
-    Aligned, AllowCopy, AnyDataType, COrder, Contiguous, DYNAMIC, FortranOrder, OneOf,
+    Aligned, AllowCopy, AnyDataType, COrder, Contiguous, DYNAMIC, FortranOrder, Like, OneOf,
     PyReadonlyTensor, PyReadwriteTensor, PyTensor, dims, dispatch, producer,
 };
 use pyo3::exceptions::PyValueError;
@@ -76,7 +76,7 @@ fn count(x: PyReadonlyTensor<'_, bool, DYNAMIC>) -> PyResult<usize> {
 /// The number of true booleans before the first false one.
 #[pyfunction]
 fn leading(x: PyReadonlyTensor<'_, bool, 1>) -> PyResult<usize> {
-    let flags = x.try_slice()?;
+    let flags = x.try_view()?;
     Ok(flags.iter().position(|flag| !flag).unwrap_or(flags.len()))
 }
 
@@ -223,9 +223,8 @@ fn total_detached(py: Python<'_>, x: PyReadonlyTensor<'_, f64, DYNAMIC>) -> f64 
 }
 
 #[pyfunction]
-fn twice<'py>(x: PyReadonlyTensor<'py, f32, 1>) -> PyResult<Bound<'py, PyAny>> {
-    let doubled: Vec<f32> = x.iter().map(|value| 2.0 * value).collect();
-    PyTensor::from(doubled).into_like(x.object())
+fn twice<'py>(x: PyReadonlyTensor<'py, f32, 1>) -> Like<'py> {
+    x.like(x.iter().map(|value| 2.0 * value).collect::<Vec<_>>())
 }
 
 /// The numbers below `n`, as an object of a library.
@@ -398,7 +397,7 @@ mod _native {
         on_own_stream, on_work_stream, to_be_changed, total_of_pinned, while_on_device,
     };
     #[pymodule_export]
-    use super::results::{cube, fetched, matrix, names_in_file, writable_once, zeros};
+    use super::results::{cube, fetched, matrix, names_in_file, zeros};
     #[pymodule_export]
     use super::returned::returned;
     #[pymodule_export]

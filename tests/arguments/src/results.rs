@@ -23,12 +23,6 @@ pub(crate) fn cube(n: usize) -> PyTensor {
     PyTensor::from(Array3::from_shape_fn((n, n, n), |(i, j, k)| (i + j + k) as f64))
 }
 
-/// A vector whose first export may be written.
-#[pyfunction]
-pub(crate) fn writable_once(elements: Vec<f32>) -> PyTensor {
-    PyTensor::writable_once(elements)
-}
-
 /// A picture of `rows` rows, as a store of objects returns its bytes: writable if `bytes` is the only handle.
 #[pyfunction]
 pub(crate) fn fetched(rows: usize, shared: bool) -> PyResult<PyTensor> {

@@ -5,7 +5,7 @@ use std::hint::black_box;
 
 use dlbridge::Tensor;
 use dlbridge_pyo3::{
-    AllowCast, AllowSequence, Each, Entries, ImportOptions, Numpy, PyReadonlyTensor,
+    AllowCast, AllowSequence, Each, Entries, ImportOptions, Like, Numpy, PyReadonlyTensor,
     PyReadwriteTensor, PyTensor, Torch, dims,
 };
 use pyo3::prelude::*;
@@ -30,9 +30,8 @@ fn invert(mut image: PyReadwriteTensor<'_, u8, 3, dims!(_, _, 3)>) {
 // begin: twice
 /// Twice a vector.
 #[pyfunction]
-fn twice<'py>(x: PyReadonlyTensor<'py, f32, 1>) -> PyResult<Bound<'py, PyAny>> {
-    let doubled: Vec<f32> = x.iter().map(|value| 2.0 * value).collect();
-    PyTensor::from(doubled).into_like(x.object())
+fn twice<'py>(x: PyReadonlyTensor<'py, f32, 1>) -> Like<'py> {
+    x.like(x.iter().map(|value| 2.0 * value).collect::<Vec<_>>())
 }
 // end: twice
 

@@ -29,6 +29,8 @@ pub(super) struct BorrowedArgument<'py> {
     guard: Guard,
     /// The owner of the memory, if the object itself does not keep it.
     owner: Option<MemoryOwner<'py>>,
+    /// NumPy's name for the elements, if they are times.
+    pub(super) time: Option<&'static str>,
     pub(super) object: Bound<'py, PyAny>,
 }
 
@@ -43,7 +45,7 @@ impl<'py> BorrowedArgument<'py> {
         object: &Bound<'py, PyAny>,
     ) -> Box<Self> {
         let (object, stream) = (object.clone(), ptr::null_mut());
-        Box::write(place, Self { tensor, stream, guard, owner, object })
+        Box::write(place, Self { tensor, stream, guard, owner, time: None, object })
     }
 
     /// Records the borrow of an argument that was put without one, before the argument is returned.
@@ -52,24 +54,9 @@ impl<'py> BorrowedArgument<'py> {
         self.guard = guard;
     }
 
-    /// Records NumPy's name for the elements, which are times, and the object that the caller passed. The tensor in
-    /// `owner` keeps the memory.
-    pub(super) fn note_times(&mut self, name: &'static str, object: &Bound<'py, PyAny>) {
-        self.owner = self.owner.take().map(|owner| MemoryOwner::Times(Box::new((owner, name))));
-        self.object = object.clone();
-    }
-
     /// Returns true if the elements are the argument's own, and false for a copy.
     pub(super) fn is_borrowed(&self) -> bool {
-        !self.owner.as_ref().is_some_and(MemoryOwner::is_copy)
-    }
-
-    /// NumPy's name for the elements, if they are times.
-    pub(super) fn time(&self) -> Option<&'static str> {
-        match &self.owner {
-            Some(MemoryOwner::Times(times)) => Some(times.1),
-            _ => None,
-        }
+        !matches!(self.owner, Some(MemoryOwner::Copy(_)))
     }
 
     pub(super) fn tensor(&self) -> &TensorRef<'_> {
@@ -133,17 +120,4 @@ pub(super) enum MemoryOwner<'py> {
     Buffer(HeldBuffer<'py>),
     /// The storage of the argument's object.
     Storage(Bound<'py, PyAny>),
-    /// Times, with NumPy's name for them.
-    Times(Box<(Self, &'static str)>),
-}
-
-impl MemoryOwner<'_> {
-    /// Returns true for a copy.
-    fn is_copy(&self) -> bool {
-        match self {
-            Self::Copy(_) => true,
-            Self::Times(times) => times.0.is_copy(),
-            _ => false,
-        }
-    }
 }

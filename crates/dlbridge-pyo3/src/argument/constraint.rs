@@ -7,7 +7,7 @@ use super::spec::ArgumentSpec;
 use crate::import_options::Order;
 
 /// The demands of a typed argument, as a type: `()` for none, or any of [`COrder`], [`FortranOrder`], [`Contiguous`],
-/// [`Aligned`], [`Dims`], [`OnDevice`], [`OnCuda`], [`OnRocm`], [`Writable`], [`AllowCopy`], [`AllowCast`],
+/// [`Aligned`], [`dims!`](crate::dims), [`OnDevice`], [`OnCuda`], [`Writable`], [`AllowCopy`], [`AllowCast`],
 /// [`AllowSequence`]; a tuple combines up to six.
 ///
 /// ```no_run
@@ -142,21 +142,6 @@ impl Constraint for OnCuda {
     };
 }
 
-/// Data on ROCm devices.
-///
-/// ```no_run
-/// use dlbridge_pyo3::{OnRocm, PyDeviceTensor, WorkStream};
-///
-/// fn len(x: PyDeviceTensor<'_, f32, 1, WorkStream, OnRocm>) -> usize {
-///     x.len()
-/// }
-/// ```
-pub struct OnRocm;
-
-impl Constraint for OnRocm {
-    const SPEC: ArgumentSpec = ArgumentSpec { devices: &[DeviceType::ROCM], ..ArgumentSpec::ANY };
-}
-
 /// Writable data, for a [`PyDeviceTensor`](crate::PyDeviceTensor).
 ///
 /// ```no_run
@@ -244,29 +229,14 @@ impl Constraint for AllowSequence {
 }
 
 /// A free extent in [`Dims`].
-///
-/// ```no_run
-/// use dlbridge_pyo3::{ANY, Dims, PyReadonlyTensor};
-///
-/// fn count(points: PyReadonlyTensor<'_, f32, 2, Dims<ANY, 3>>) -> usize {
-///     points.dims()[0]
-/// }
-/// ```
+#[doc(hidden)]
 pub const ANY: i64 = -1;
 
 /// A missing dimension in [`Dims`].
 const NONE: i64 = -2;
 
-/// Extents, one for each dimension, up to six: a number for a fixed one, [`ANY`] for a free one. The macro
-/// [`dims!`](crate::dims) writes this type.
-///
-/// ```no_run
-/// use dlbridge_pyo3::{ANY, Dims, PyReadonlyTensor};
-///
-/// fn pixels(picture: PyReadonlyTensor<'_, u8, 3, Dims<ANY, ANY, 3>>) -> usize {
-///     picture.len() / 3
-/// }
-/// ```
+/// Extents, which [`dims!`](crate::dims) writes: a number for a fixed one, [`ANY`] for a free one.
+#[doc(hidden)]
 pub struct Dims<
     const A: i64,
     const B: i64 = NONE,
@@ -315,7 +285,7 @@ impl<const A: i64, const B: i64, const C: i64, const D: i64, const E: i64, const
         ArgumentSpec { dims: Self::EXTENTS.split_at(Self::count()).0, ..ArgumentSpec::ANY };
 }
 
-/// The type [`Dims`] with these extents; `_` is a free one.
+/// The constraint that an argument has these extents, one for each dimension, up to six; `_` is a free one.
 ///
 /// ```no_run
 /// use dlbridge_pyo3::{PyReadonlyTensor, dims};

@@ -134,7 +134,7 @@ macro_rules! described {
             #[doc(hidden)]
             pub fn try_typed<T: Element>(self) -> Result<$name<'py, T, N, $($more),+>, Self> {
                 let is_one = self.dtype() == T::DATA_TYPE
-                    && (T::TIME.is_none() || T::TIME == self.argument.time());
+                    && (T::TIME.is_none() || T::TIME == self.argument.time);
                 match is_one {
                     true => Ok($name { argument: self.argument, marker: std::marker::PhantomData }),
                     false => Err(self),

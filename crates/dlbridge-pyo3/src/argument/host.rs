@@ -14,7 +14,6 @@ use super::constraint::{Constraint, InCOrder};
 use super::described::described;
 use super::refusal::{ArgumentError, Refusal, not_borrowed};
 use super::spec::ArgumentSpec;
-use crate::python::error::to_py_err;
 
 /// Refuses types with invalid bit patterns: Python code could write such bytes after the check.
 const fn assert_any_bits<T: Element>() {
@@ -166,23 +165,6 @@ macro_rules! argument {
             /// ```
             pub fn try_view(&self) -> PyResult<TensorView<'_, T>> {
                 self.argument.tensor().as_view().map_err(not_borrowed)
-            }
-
-            /// Checks the elements like [`try_view`](Self::try_view), and returns them as a slice.
-            ///
-            /// # Errors
-            /// As [`try_view`](Self::try_view); and `BufferError` if the elements are not contiguous in C order.
-            ///
-            /// ```no_run
-            /// use pyo3::prelude::*;
-            ///
-            /// #[pyfunction]
-            #[doc = concat!("fn first(x: dlbridge_pyo3::", stringify!($name), "<'_, bool, 1>) -> PyResult<Option<bool>> {")]
-            ///     Ok(x.try_slice()?.first().copied())
-            /// }
-            /// ```
-            pub fn try_slice(&self) -> PyResult<&[T]> {
-                <&[T]>::try_from(self.try_view()?).map_err(to_py_err)
             }
 
             /// The elements as a slice, if they are contiguous in C order.

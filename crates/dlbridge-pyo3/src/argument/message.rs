@@ -13,7 +13,7 @@ use pyo3::types::{PyDict, PyString, PyType};
 
 use super::mismatch::{Access, Difference, Mismatch};
 use super::refusal::RefusedTensor;
-use super::spec::{ArgumentSpec, Place};
+use super::spec::ArgumentSpec;
 use crate::import::hub;
 use crate::import_options::Order;
 use crate::protocol::{TypeInfo, type_info};
@@ -194,9 +194,9 @@ impl ArgumentSpec {
     }
 
     fn push_devices(&self, text: &mut String) {
-        match (self.devices, self.place) {
-            ([], Place::Host) => *text += " on cpu",
-            ([], Place::Anywhere) => *text += " on any device",
+        match (self.devices, self.on_host) {
+            ([], true) => *text += " on cpu",
+            ([], false) => *text += " on any device",
             (devices, _) => {
                 for (index, device_type) in devices.iter().enumerate() {
                     push_pieces(text, &[if index > 0 { &" or " } else { &" on " }, device_type]);

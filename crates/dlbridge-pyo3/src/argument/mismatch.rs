@@ -140,7 +140,7 @@ impl ArgumentSpec {
 
     #[inline(always)]
     pub(super) fn fits_device(&self, device_type: DeviceType) -> bool {
-        self.place.has(device_type)
+        (!self.on_host || device_type.is_host_accessible())
             && (self.devices.is_empty() || self.devices.contains(&device_type))
     }
 

@@ -24,7 +24,7 @@ pub use self::ndarray::{NdarrayDim, Ndim};
 pub use accepts::{Accepts, AnyDataType, OneOf};
 pub use constraint::{
     ANY, Aligned, AllowCast, AllowCopy, AllowSequence, COrder, Constraint, Contiguous, Dims,
-    FortranOrder, InCOrder, OnCuda, OnDevice, OnRocm, Writable,
+    FortranOrder, InCOrder, OnCuda, OnDevice, Writable,
 };
 pub use device::{DefaultStream, PyDeviceTensor, Stream, WorkStream};
 pub use each::{Each, Entries};

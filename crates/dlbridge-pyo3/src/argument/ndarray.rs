@@ -1,7 +1,7 @@
 //! Typed arguments as views of ndarray.
 
 use dlbridge::{Element, Error};
-use ndarray::{ArrayView, ArrayViewD, ArrayViewMut, ArrayViewMutD, Dim, Dimension, IxDyn};
+use ndarray::{ArrayView, ArrayViewMut, Dim, Dimension, IxDyn};
 use pyo3::PyResult;
 
 use super::host::{PyReadonlyTensor, PyReadwriteTensor};
@@ -34,7 +34,7 @@ pub struct Ndim<const N: usize>;
 /// ```
 #[diagnostic::on_unimplemented(
     message = "ndarray lacks a type for this number of dimensions",
-    note = "use `as_array_dyn`, or `DYNAMIC` as the number of dimensions"
+    note = "use `DYNAMIC` as the number of dimensions"
 )]
 pub trait NdarrayDim: sealed::Sealed {
     /// The type of the dimensions: `Ix2` for 2, `IxDyn` for [`DYNAMIC`].
@@ -107,24 +107,6 @@ where
     }
 }
 
-impl<T: Element, const N: usize, C> PyReadonlyTensor<'_, T, N, C> {
-    /// The elements as a view of ndarray with a dynamic number of dimensions, for every `N`.
-    ///
-    /// ```no_run
-    /// use dlbridge_pyo3::PyReadonlyTensor;
-    /// use pyo3::prelude::*;
-    ///
-    /// #[pyfunction]
-    /// fn mean(x: PyReadonlyTensor<'_, f64, 8>) -> Option<f64> {
-    ///     x.as_array_dyn().mean()
-    /// }
-    /// ```
-    #[inline]
-    pub fn as_array_dyn(&self) -> ArrayViewD<'_, T> {
-        fitting(self.view().try_into())
-    }
-}
-
 impl<T: Element, const N: usize, C> PyReadwriteTensor<'_, T, N, C>
 where
     Ndim<N>: NdarrayDim,
@@ -162,23 +144,5 @@ where
     /// ```
     pub fn try_as_array_mut(&mut self) -> PyResult<ArrayViewMut<'_, T, DimOf<N>>> {
         Ok(fitting(self.try_view_mut()?.try_into()))
-    }
-}
-
-impl<T: Element, const N: usize, C> PyReadwriteTensor<'_, T, N, C> {
-    /// The elements as a view of ndarray with a dynamic number of dimensions, to write, for every `N`.
-    ///
-    /// ```no_run
-    /// use dlbridge_pyo3::PyReadwriteTensor;
-    /// use pyo3::prelude::*;
-    ///
-    /// #[pyfunction]
-    /// fn clear(mut x: PyReadwriteTensor<'_, f64, 8>) {
-    ///     x.as_array_mut_dyn().fill(0.0);
-    /// }
-    /// ```
-    #[inline]
-    pub fn as_array_mut_dyn(&mut self) -> ArrayViewMutD<'_, T> {
-        fitting(self.view_mut().try_into())
     }
 }

@@ -173,22 +173,7 @@ pub(super) fn not_borrowed(error: Error) -> PyErr {
 /// }
 /// ```
 ///
-/// Where `?` does not apply, convert explicitly. That is also necessary for other error types, because an
-/// `ArgumentError` borrows the object:
-///
-/// ```no_run
-/// use dlbridge_pyo3::PyReadonlyTensor;
-/// use pyo3::prelude::*;
-///
-/// fn vector<'py>(x: &Bound<'py, PyAny>) -> PyResult<PyReadonlyTensor<'py, f64, 1>> {
-///     x.extract().map_err(PyErr::from)
-/// }
-///
-/// fn sum(x: &Bound<'_, PyAny>) -> Result<f64, Box<dyn std::error::Error>> {
-///     let x: PyReadonlyTensor<'_, f64, 1> = x.extract().map_err(PyErr::from)?;
-///     Ok(x.iter().sum())
-/// }
-/// ```
+/// For other error types convert it by `map_err(PyErr::from)`, because an `ArgumentError` borrows the object.
 pub struct ArgumentError<'a, 'py> {
     refusal: Refusal,
     object: Borrowed<'a, 'py, PyAny>,

@@ -283,7 +283,8 @@ impl ArgumentSpec {
         }
         let argument = self.borrow_imported(imported, &type_info, &source);
         let mut argument = argument.map_err(|refusal| refusal.of_times(&chosen.found))?;
-        argument.note_times(chosen.name, object);
+        // The owner keeps the memory of another object, such as the array's view as integers.
+        (argument.time, argument.object) = (Some(chosen.name), object.clone());
         Ok(argument)
     }
 

@@ -83,8 +83,9 @@ pub struct ArgumentSpec {
     pub(super) order: Order,
     /// Required alignment of the first element, in bytes.
     pub(super) align: usize,
-    pub(super) place: Place,
-    /// The device types that the data may be on; empty for all of its place.
+    /// True if the CPU reads the data.
+    pub(super) on_host: bool,
+    /// The device types that the data may be on; empty for all.
     pub(super) devices: &'static [DeviceType],
     pub(super) mode: Mode,
     /// The check of an argument that is written. An extension links its code only if it has such an argument.
@@ -96,15 +97,6 @@ pub struct ArgumentSpec {
     pub(super) allow_sequence: bool,
     /// True if elements of another dtype are converted by the rule of [`AllowCast`](super::AllowCast).
     pub(super) allow_cast: bool,
-}
-
-/// The memory that the data of an argument may be in.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
-    /// Memory that the CPU reads.
-    Host,
-    /// Memory of any device.
-    Anywhere,
 }
 
 impl ArgumentSpec {
@@ -119,7 +111,7 @@ impl ArgumentSpec {
         dims: &[],
         order: Order::Strided,
         align: 1,
-        place: Place::Anywhere,
+        on_host: false,
         devices: &[],
         mode: Mode::Read,
         exclusive: None,
@@ -187,7 +179,7 @@ impl ArgumentSpec {
             Mode::Read => None,
             Mode::Write => Some(assert_exclusive),
         };
-        Self { place: Place::Host, mode, exclusive, ..spec }
+        Self { on_host: true, mode, exclusive, ..spec }
     }
 
     /// The demands of an argument that stays on its device.
@@ -220,11 +212,5 @@ impl ArgumentSpec {
     pub(super) fn import_options(&self) -> ImportOptions {
         let device = self.copies.map(|_| Device::CPU);
         ImportOptions { device, ..ImportOptions::default() }
-    }
-}
-
-impl Place {
-    pub(super) fn has(self, device_type: DeviceType) -> bool {
-        self == Self::Anywhere || device_type.is_host_accessible()
     }
 }

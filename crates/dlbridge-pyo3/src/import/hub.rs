@@ -10,14 +10,13 @@ use super::has;
 use crate::capsule;
 use crate::import_options::ImportOptions;
 use crate::import_options::Order;
-use crate::imported::{Imported, Protocol};
+use crate::imported::{Imported, Protocol, Record};
 use crate::protocol::exchange_api::Table;
 use crate::protocol::time::{Elements, Times};
 use crate::protocol::type_info;
 use crate::python::error::{self, is_absent, not_installed, type_name, with_article};
 use crate::python::objects::once;
 use crate::python::objects::{attr, attr_if_any, modules};
-use crate::record::Common;
 use crate::tensor::PyTensor;
 
 /// The package, and the module of its name.
@@ -119,11 +118,6 @@ fn made_by_package() -> String {
     "the package dlbridge makes this result".to_owned()
 }
 
-/// A tensor of the package whose first export may be written, from one that may be written.
-pub(crate) fn writable_once<'py>(tensor: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    private(tensor.py(), "_writable_once", &made_by_package)?.call1((tensor,))
-}
-
 /// A tensor as an object of a library, by its name.
 pub(crate) fn converted<'py>(
     py: Python<'py>,
@@ -214,8 +208,8 @@ fn exported(tensor: &Bound<'_, PyAny>, stream: Option<&Bound<'_, PyAny>>) -> PyR
         }
     };
     let record = tensor.getattr_opt(intern!(py, "_record"))?.ok_or_else(|| lacks("_record"))?;
-    let Common { protocol, reason, version } =
-        Common::of_number(record.extract().map_err(|_| wrong())?);
+    let Record { protocol, reason, version } =
+        Record::of_number(record.extract().map_err(|_| wrong())?);
     let protocol = protocol.unwrap_or(imported.protocol);
     Ok(Imported { tensor: imported.tensor, protocol, reason, version })
 }

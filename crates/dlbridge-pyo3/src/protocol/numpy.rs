@@ -5,6 +5,7 @@
 //! would stay until the last one is dropped. Invariant Within of `layout.rs` makes this sound.
 
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use dlbridge::{Access, ArcTensor, Tensor};
 use pyo3::prelude::*;
@@ -15,7 +16,6 @@ use crate::imported::{Imported, Protocol};
 use crate::layout::{address_range, inner, is_within, root};
 use crate::numpy::array::{Described, NumpyArray};
 use crate::python::interpreter::PyOwner;
-use crate::tensor;
 
 /// Imports an array of `head`'s type; `None` if `__dlpack__` is needed.
 pub fn import(head: NumpyArray, array: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
@@ -51,6 +51,22 @@ const NUMPY_CAPSULE: &std::ffi::CStr = c"numpy_dltensor_versioned";
 /// The most objects to follow from an object to its tensor; in practice there are fewer.
 const MOST: usize = 8;
 
+/// The tensor of an object of the package's class, and true if the object may hold a borrow; `None` for other objects.
+pub type TensorOf = for<'a> fn(&'a Bound<'_, PyAny>) -> Option<(&'a ArcTensor, bool)>;
+
+/// Set by the package in its own module, which links this crate, and empty in an extension.
+static OF_PACKAGE: OnceLock<TensorOf> = OnceLock::new();
+
+/// Lets the package's own module recognise the objects of its class.
+pub fn set_class(tensor_of: TensorOf) {
+    let _ = OF_PACKAGE.set(tensor_of);
+}
+
+/// Calls that function, in the package.
+pub fn tensor_of<'a>(object: &'a Bound<'_, PyAny>) -> Option<(&'a ArcTensor, bool)> {
+    OF_PACKAGE.get()?(object)
+}
+
 /// The owner of memory.
 pub enum Source {
     /// A dlbridge tensor.
@@ -67,11 +83,10 @@ impl Source {
         let py = object.py();
         let mut object = object.clone();
         for _ in 0..MOST {
-            if let Some(tensor) = tensor::of_class(&object) {
-                // Such an object may hold a borrow, so it must be kept itself.
-                let is_kept = tensor.is_rusts_own() && tensor.is_read_only();
-                return (!is_kept && is_within(bytes, tensor.tensor()))
-                    .then(|| Self::Tensor(root(tensor.tensor())));
+            if let Some((tensor, may_borrow)) = tensor_of(&object) {
+                // An object that may hold a borrow must be kept itself.
+                let is_left = !may_borrow && is_within(bytes, tensor);
+                return is_left.then(|| Self::Tensor(root(tensor)));
             }
             if let Ok(capsule) = object.cast_exact::<PyCapsule>() {
                 return Self::in_capsule(capsule, bytes);

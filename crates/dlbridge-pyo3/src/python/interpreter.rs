@@ -7,22 +7,7 @@ use pyo3::prelude::*;
 use pyo3::{PyTraverseError, PyVisit, Python, ffi};
 
 /// Returns true in the main interpreter. dlbridge releases Python's objects on any thread, which Python supports only
-/// for the main interpreter: in a subinterpreter the release would wait for ever.
-///
-/// An extension calls this when its module is imported, and refuses the import if it returns false.
-///
-/// ```no_run
-/// use pyo3::exceptions::PyImportError;
-/// use pyo3::prelude::*;
-///
-/// #[pymodule]
-/// fn extension(module: &Bound<'_, PyModule>) -> PyResult<()> {
-///     match dlbridge_pyo3::is_main_interpreter(module.py()) {
-///         true => Ok(()),
-///         false => Err(PyImportError::new_err("extension does not support subinterpreters")),
-///     }
-/// }
-/// ```
+/// for the main interpreter: in a subinterpreter the release would wait for ever. PyO3 refuses to import modules there.
 pub fn is_main_interpreter(_py: Python<'_>) -> bool {
     // SAFETY: attached, as `_py` shows, so there is a current interpreter.
     unsafe { ffi::PyInterpreterState_GetID(ffi::PyInterpreterState_Get()) == 0 }

@@ -25,43 +25,33 @@ use crate::argument::Accepts;
 pub(super) struct Numpy<A>(PhantomData<A>);
 
 impl<A: Accepts> Numpy<A> {
-    /// `numpy.typing.NDArray` of a dtype that NumPy has, or `numpy.ndarray`.
-    pub(super) const ARRAY: PyStaticExpr = match Self::NAME {
-        Some(_) => Self::TYPED,
-        None => type_hint_identifier!("numpy", "ndarray"),
-    };
-
-    const NAME: Option<&'static str> = match A::DTYPES {
-        [dtype] => scalar(*dtype, A::TIMES),
-        _ => None,
-    };
-
-    const TYPED: PyStaticExpr =
+    /// `numpy.typing.NDArray` of the dtype, or of any.
+    pub(super) const ARRAY: PyStaticExpr =
         type_hint_subscript!(type_hint_identifier!("numpy.typing", "NDArray"), Self::SCALAR);
 
     const SCALAR: PyStaticExpr = PyStaticExpr::Attribute {
         value: &PyStaticExpr::Name { id: "numpy" },
-        attr: match Self::NAME {
-            Some(name) => name,
-            None => "generic",
+        attr: match A::DTYPES {
+            [dtype] => scalar(*dtype, A::TIMES),
+            _ => "generic",
         },
     };
 }
 
-/// The name of NumPy's scalar type for a dtype, or for times; `None` if NumPy lacks the dtype.
-const fn scalar(dtype: DataType, times: &[&str]) -> Option<&'static str> {
+/// The name of NumPy's scalar type for a dtype, or for times; the base class if NumPy lacks the dtype.
+const fn scalar(dtype: DataType, times: &[&str]) -> &'static str {
     if let [name, ..] = times {
-        return Some(match name.as_bytes() {
+        return match name.as_bytes() {
             [b'd', ..] => "datetime64",
             _ => "timedelta64",
-        });
+        };
     }
     const INT: u8 = DataTypeCode::INT.code();
     const UINT: u8 = DataTypeCode::UINT.code();
     const FLOAT: u8 = DataTypeCode::FLOAT.code();
     const COMPLEX: u8 = DataTypeCode::COMPLEX.code();
     const BOOL: u8 = DataTypeCode::BOOL.code();
-    Some(match (dtype.code().code(), dtype.bits(), dtype.lanes()) {
+    match (dtype.code().code(), dtype.bits(), dtype.lanes()) {
         (BOOL, 8, 1) => "bool_",
         (INT, 8, 1) => "int8",
         (INT, 16, 1) => "int16",
@@ -76,6 +66,6 @@ const fn scalar(dtype: DataType, times: &[&str]) -> Option<&'static str> {
         (FLOAT, 64, 1) => "float64",
         (COMPLEX, 64, 1) => "complex64",
         (COMPLEX, 128, 1) => "complex128",
-        _ => return None,
-    })
+        _ => "generic",
+    }
 }

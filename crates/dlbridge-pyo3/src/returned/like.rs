@@ -13,10 +13,13 @@ use crate::tensor::PyTensor;
 /// A result of the same library as an argument: a caller that passes PyTorch tensors gets a PyTorch tensor.
 ///
 /// The method `like` of typed arguments makes it, and [`Like::new`] makes it for any other object. The memory is
-/// shared, as by [`PyTensor::into_like`].
+/// shared, as by [`dlbridge.like`](https://pypi.org/project/dlbridge). For bytes, bytearrays and similar objects the result is a
+/// memoryview, and for an object of an unknown library a `dlbridge.Tensor`. Other libraries than NumPy and PyTorch need the
+/// Python package `dlbridge`.
 ///
 /// # Errors
-/// When the function returns: as [`PyTensor::into_like`].
+/// When the function returns: `ModuleNotFoundError` without that package; `BufferError` for a tensor that the library
+/// cannot import; any exception of the library.
 ///
 /// ```no_run
 /// use dlbridge_pyo3::{Like, PyReadonlyTensor};

@@ -16,7 +16,7 @@ use crate::capsule;
 use crate::import::{has, hub};
 use crate::imported::Protocol;
 use crate::protocol::{buffer, type_info};
-use crate::python::error::type_name;
+use crate::python::error::{to_py_err, type_name};
 use crate::tensor::PyTensor;
 
 pub use like::Like;
@@ -62,26 +62,96 @@ pub fn into_capsule(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyCaps
 }
 
 impl PyTensor {
-    /// The tensor as an object of the library that another object belongs to, usually an argument: a caller that
-    /// passes PyTorch tensors gets PyTorch tensors. The memory is shared, as by
-    /// [`dlbridge.like`](https://pypi.org/project/dlbridge); for bytes, bytearrays and similar objects the result is
-    /// a memoryview. For an object of an unknown library it is the tensor itself, which every `from_dlpack` accepts.
-    /// Other libraries than NumPy and PyTorch need the Python package `dlbridge`.
+    /// An object over the same memory, for a class that keeps the tensor: a `dlbridge.Tensor`, or a NumPy array where the
+    /// package `dlbridge` is not installed.
     ///
     /// # Errors
-    /// `ModuleNotFoundError` without that package; `BufferError` for a tensor that the library cannot import; any exception of the library.
+    /// `BufferError` for read-only memory that is borrowed for writing; any exception of importing the package `dlbridge`.
+    ///
+    /// ```no_run
+    /// use dlbridge_pyo3::PyTensor;
+    /// use pyo3::prelude::*;
+    ///
+    /// #[pyclass(frozen)]
+    /// struct Sound {
+    ///     samples: PyTensor,
+    /// }
+    ///
+    /// #[pymethods]
+    /// impl Sound {
+    ///     #[getter]
+    ///     fn samples<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    ///         self.samples.to_object(py)
+    ///     }
+    /// }
+    /// ```
+    pub fn to_object<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let table = hub::tensor_table(py)?;
+        let managed = self.to_raw()?;
+        // SAFETY: the managed tensor was just made, and this is its only use. If Python code writes while a view is alive, the
+        // program has a race (see the crate documentation).
+        unsafe {
+            match table {
+                Some(table) => table.object_of(py, managed),
+                None => give_numpy(py, Tensor::from_raw(managed).map_err(to_py_err)?),
+            }
+        }
+    }
+
+    /// A NumPy array over the same memory, made by NumPy's C API.
+    ///
+    /// # Errors
+    /// As a function that returns a [`Numpy`](crate::Numpy).
+    ///
+    /// ```no_run
+    /// use dlbridge_pyo3::PyTensor;
+    /// use pyo3::prelude::*;
+    ///
+    /// #[pyclass(frozen)]
+    /// struct Histogram {
+    ///     counts: PyTensor,
+    /// }
+    ///
+    /// #[pymethods]
+    /// impl Histogram {
+    ///     #[getter]
+    ///     fn counts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    ///         self.counts.numpy(py)
+    ///     }
+    /// }
+    /// ```
+    pub fn numpy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        // SAFETY: `to_raw` just made the managed tensor, and this is its only use. If Python code writes while a view
+        // is alive, the program has a race (see the crate documentation).
+        give_numpy(py, unsafe { Tensor::from_raw(self.to_raw()?) }.map_err(to_py_err)?)
+    }
+
+    /// The memory as a typed argument, with a borrow: a class accesses a tensor that it keeps as all other code does.
+    ///
+    /// # Errors
+    /// As a function with such an argument.
     ///
     /// ```no_run
     /// use dlbridge_pyo3::{PyReadonlyTensor, PyTensor};
     /// use pyo3::prelude::*;
     ///
-    /// #[pyfunction]
-    /// fn twice<'py>(x: PyReadonlyTensor<'py, f32, 1>) -> PyResult<Bound<'py, PyAny>> {
-    ///     let doubled: Vec<f32> = x.iter().map(|v| 2.0 * v).collect();
-    ///     PyTensor::from(doubled).into_like(x.object())
+    /// fn total(py: Python<'_>, samples: &PyTensor) -> PyResult<f32> {
+    ///     let samples: PyReadonlyTensor<'_, f32, 1> = samples.extract(py)?;
+    ///     Ok(samples.iter().sum())
     /// }
     /// ```
-    pub fn into_like<'py>(self, prototype: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    pub fn extract<'py, A>(&self, py: Python<'py>) -> PyResult<A>
+    where
+        A: for<'a> FromPyObject<'a, 'py, Error: Into<PyErr>>,
+    {
+        self.to_object(py)?.extract::<A>().map_err(Into::into)
+    }
+
+    /// The tensor as an object of the library that another object belongs to, as [`Like`].
+    pub(crate) fn into_like<'py>(
+        self,
+        prototype: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         if type_info::array_of(prototype).is_some() {
             return self.into_numpy(prototype.py());
         }
@@ -131,6 +201,24 @@ impl PyTensor {
         match self.into_tensor() {
             Ok(tensor) => give_numpy(py, tensor),
             Err(tensor) => tensor.numpy(py),
+        }
+    }
+}
+
+impl<'py> IntoPyObject<'py> for PyTensor {
+    type Target = PyAny;
+    type Output = Bound<'py, PyAny>;
+    type Error = PyErr;
+
+    #[cfg(feature = "experimental-inspect")]
+    const OUTPUT_TYPE: pyo3::inspect::PyStaticExpr = pyo3::type_hint_identifier!("typing", "Any");
+
+    #[inline]
+    fn into_pyobject(self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let Some(table) = hub::tensor_table(py)? else { return self.into_numpy(py) };
+        match self.into_tensor() {
+            Ok(tensor) => table.give(py, tensor),
+            Err(tensor) => tensor.to_object(py),
         }
     }
 }

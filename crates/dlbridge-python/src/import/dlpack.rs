@@ -10,8 +10,8 @@ use dlbridge_pyo3::capsule;
 use dlbridge_pyo3::import_options::ImportOptions;
 use dlbridge_pyo3::imported::Imported;
 use dlbridge_pyo3::protocol::dlpack::{agree, claimed_device, expect_pair, is_moved, received};
+use dlbridge_pyo3::protocol::numpy::tensor_of;
 use dlbridge_pyo3::python::objects::attribute;
-use dlbridge_pyo3::tensor;
 use pyo3::exceptions::{
     PyBufferError, PyException, PyNotImplementedError, PyTypeError, PyValueError,
 };
@@ -76,7 +76,7 @@ fn not_there(
     error: PyErr,
 ) -> PyErr {
     let (Some(claimed), Some(to)) = (claimed, options.device) else { return error };
-    let is_ours = tensor::of_class(object).is_some();
+    let is_ours = tensor_of(object).is_some();
     if claimed == to || is_ours || !is_refusal(object, &error) {
         return error;
     }

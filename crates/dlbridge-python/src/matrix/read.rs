@@ -3,12 +3,11 @@
 use dlbridge::DataType;
 use dlbridge_pyo3::import::has;
 use dlbridge_pyo3::import_options::ImportOptions;
-use dlbridge_pyo3::imported::{Imported, Protocol};
+use dlbridge_pyo3::imported::{Imported, Protocol, Record};
 use dlbridge_pyo3::protocol::{time, type_info};
 use dlbridge_pyo3::python::copies::must_be_raised;
 use dlbridge_pyo3::python::error::repr_in_message;
 use dlbridge_pyo3::python::objects::is_instance;
-use dlbridge_pyo3::record::Common;
 use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyMapping};
@@ -92,7 +91,7 @@ pub(super) fn read<'py>(
             let Some((block, row)) = &rows[nth] else {
                 return read_column(name, iloc.get_item((py.Ellipsis(), nth)), &options);
             };
-            let Common { reason, protocol, .. } = block.get().record();
+            let Record { reason, protocol, .. } = block.get().record();
             let tensor = block.get().tensor().share().index_axis(0, *row)?;
             let source = Some(block.as_ptr().addr());
             let parts = Parts {
@@ -169,7 +168,7 @@ pub(super) fn read_block(frame: &Bound<'_, PyAny>) -> PyResult<Option<Imported>>
     }
     let [block] = &blocks(frame)?[..] else { return Ok(None) };
     let Some(block) = import_block(block, &ImportOptions::default())? else { return Ok(None) };
-    let (tensor, Common { reason, protocol, .. }) = (block.get().tensor(), block.get().record());
+    let (tensor, Record { reason, protocol, .. }) = (block.get().tensor(), block.get().record());
     let matrix = || Imported::new(tensor.share().transpose(), protocol.unwrap_or(Protocol::Dlpack));
     Ok((!tensor.is_empty() && reason.is_none()).then(matrix))
 }

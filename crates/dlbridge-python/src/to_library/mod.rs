@@ -48,12 +48,6 @@ pub(crate) fn to<'py>(
         return Err(PyBufferError::new_err(reason));
     }
     let installed = Installed::of(py, framework)?;
-    // Taken once, before it is decided whether a copy is needed: another thread may take it meanwhile.
-    if copy != Some(true)
-        && let Some(writable) = this.take_writable()
-    {
-        return to(&TensorObject::new(py, writable)?, framework, copy);
-    }
     let behaviour = framework.behaviour(Some(installed), this.tensor().device());
     let needs_copy = framework.needs_copy(&behaviour, this.tensor(), this.is_read_only());
     if let (Some(Need { reason, remedy }), Some(false)) = (&needs_copy, copy) {
@@ -114,7 +108,7 @@ pub(crate) fn to_array<'py>(
         let installed = Installed::of(py, &NUMPY)?;
         let behaviour = NUMPY.behaviour(Some(installed), this.tensor().device());
         if let Some(Need { reason, remedy }) =
-            NUMPY.needs_copy(&behaviour, this.tensor(), this.exports_read_only())
+            NUMPY.needs_copy(&behaviour, this.tensor(), this.is_read_only())
         {
             return forbidden(format!("unable to avoid a copy, since {reason}"), &remedy);
         }
@@ -282,7 +276,7 @@ pub(crate) fn fit(tensor: &Bound<'_, TensorObject>, library: &str) -> PyResult<F
         }
     }
     let behaviour = framework.behaviour(installed, this.tensor().device());
-    let need = framework.needs_copy(&behaviour, this.tensor(), this.exports_read_only());
+    let need = framework.needs_copy(&behaviour, this.tensor(), this.is_read_only());
     let (reason, remedy) = need.map(|need| (need.reason, need.remedy)).unzip();
     Ok((refused, reason, remedy, installed.and_then(|installed| installed.measured.as_deref())))
 }
