@@ -5,7 +5,9 @@ use std::borrow::Cow;
 
 use crate::common::Producer;
 use crate::common::model::{Layout, Op, Rng};
-use dlbridge::{Access, DataType, DataTypeCode, Element, Error, Tensor, TensorRef, TensorRefMut};
+use dlbridge::{
+    Access, DataType, DataTypeCode, Element, Error, Tensor, TensorRef, TensorRefMut, Unaligned,
+};
 
 /// An element of any size.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -332,4 +334,32 @@ fn concatenation_of_unlike_tensors_is_refused() {
     let tensors = [TensorRef::from(&number)];
     let error = TensorRef::concatenate_while(&tensors, 1, || true).unwrap_err();
     assert!(matches!(error, Error::Ndim { expected: 1, found: 0 }));
+}
+
+#[test]
+fn parts_of_new_memory_are_written_by_threads() {
+    let source = Tensor::from_parts((0..24).collect::<Vec<i32>>(), [4, 6]).unwrap();
+    // SAFETY: the threads write both halves, which are all elements.
+    let mut copy = unsafe { Tensor::uninit(DataType::FLOAT64, [4, 6]) }.unwrap();
+    let (head, tail) = TensorRefMut::try_from(&mut copy).unwrap().split_at(0, 1).unwrap();
+    std::thread::scope(|threads| {
+        for (rows, to) in [(0..1, head), (1..4, tail)] {
+            let source = TensorRef::from(&source).slice(0, rows).unwrap();
+            threads.spawn(move || {
+                let source = source.view::<Unaligned<i32>>().unwrap();
+                source.copy_mapped(to, |value| f64::from(value.get()) / 2.0).unwrap();
+            });
+        }
+    });
+    let halves: Vec<f64> = (0..24).map(|value| f64::from(value) / 2.0).collect();
+    assert_eq!(TensorRef::from(&copy).to_vec::<f64>().unwrap(), halves);
+}
+
+#[test]
+fn split_of_an_axis_that_is_missing_or_too_short_is_refused() {
+    let mut values = [1_u8, 2, 3];
+    let mut split = |axis, index| TensorRefMut::from(&mut values).split_at(axis, index).map(drop);
+    assert!(matches!(split(1, 0), Err(Error::InvalidAxis { .. })));
+    assert!(matches!(split(0, 4), Err(Error::InvalidRange { .. })));
+    assert!(split(0, 3).is_ok());
 }
