@@ -101,7 +101,7 @@ impl PyTensor {
     /// A NumPy array over the same memory, made by NumPy's C API.
     ///
     /// # Errors
-    /// As a function that returns a [`Numpy`](crate::Numpy).
+    /// As a function that returns a [`Numpy`].
     ///
     /// ```no_run
     /// use dlbridge_pyo3::PyTensor;
