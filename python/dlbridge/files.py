@@ -108,7 +108,7 @@ class TensorFile(Mapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         if self._dequantize is not None and self.info(name).quantization is not None:
             return self.dequantize(name, self._dequantize)
-        return self._moved(self._opened().tensor(name, self._private))
+        return self._moved(name, self._opened().tensor(name, self._private))
 
     def dequantize(self, name: str, dtype: object = "float32") -> Any:
         """The numbers of a quantised tensor of a GGUF file, in memory of their own.
@@ -120,13 +120,17 @@ class TensorFile(Mapping[str, Any]):
         Raises KeyError for an unknown name, ValueError for another dtype, and for a type of blocks whose numbers
         dlbridge cannot compute, which the message names.
         """
-        return self._moved(self._opened().dequantize(name, dtype))
+        return self._moved(name, self._opened().dequantize(name, dtype))
 
-    def _moved(self, tensor: Tensor) -> Any:
+    def _moved(self, name: str, tensor: Tensor) -> Any:
         """Moves a tensor to the device and the library of the file."""
-        if self._device is not None:
-            tensor = asdlpack(tensor, device=self._device)
-        return tensor if self._to is None else tensor.to(self._to)
+        try:
+            if self._device is not None:
+                tensor = asdlpack(tensor, device=self._device)
+            return tensor if self._to is None else tensor.to(self._to)
+        except Exception as error:
+            error.add_note(f"tensor {name!r} of the file")
+            raise
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._opened().names())
@@ -448,6 +452,15 @@ def _start(source: Any) -> bytes:
         return file.read(len(ARROW))
 
 
+class _Opened:
+    """A reader with what pyarrow asks of a file beside ``read`` and ``seek``."""
+
+    closed = False
+
+    def __init__(self, reader: Any) -> None:
+        self.read, self.seek, self.tell = reader.read, reader.seek, lambda: reader.seek(0, os.SEEK_CUR)
+
+
 class _ArrowFile:
     """The columns of an Arrow IPC file, by pyarrow."""
 
@@ -460,7 +473,8 @@ class _ArrowFile:
         if isinstance(source, str):
             self._map = pyarrow.memory_map(source)
         else:
-            self._map = pyarrow.BufferReader(source) if isinstance(source, Tensor) else pyarrow.PythonFile(source, "r")
+            is_memory = isinstance(source, Tensor)
+            self._map = pyarrow.BufferReader(source) if is_memory else pyarrow.PythonFile(_Opened(source), "r")
         self._schema = self._ipc.open_file(self._map).schema
         names = self.names()
         if len(set(names)) < len(names):

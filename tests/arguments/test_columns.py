@@ -80,6 +80,15 @@ def test_copy_of_a_table_has_the_order_of_the_argument(monkeypatch: pytest.Monke
     assert (made[0].strides, made[0].copied) == ((1, 3), True)
 
 
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_table_of_times_is_not_taken_for_numbers(frame: Any) -> None:
+    days = np.array(["2020-01-01", "NaT"], "datetime64[ms]")
+    table = frame({"day": days[:1], "month": days[:1]})
+    with pytest.raises(BufferError, match="column 'day': it has datetime64.*, and the argument takes numbers"):
+        typed.by_columns(table)
+    assert dlbridge.matrix(table).shape == (1, 2)
+
+
 def test_column_is_not_a_table() -> None:
     with pytest.raises(TypeError, match=r"expected float64\[_, _\] on cpu, Fortran order; got float64\[2\]"):
         typed.by_columns(pl.Series([1.0, 2.0]))

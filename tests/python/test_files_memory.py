@@ -61,6 +61,14 @@ def mapped(path: Path) -> mmap.mmap:
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
+class Reader:
+    """The two methods that a reader needs."""
+
+    def __init__(self, path: Path) -> None:
+        opened = io.BytesIO(path.read_bytes())
+        self.read, self.seek = opened.read, opened.seek
+
+
 SOURCES: dict[str, Callable[[Path], Any]] = {
     "bytes": lambda path: path.read_bytes(),
     "bytearray": lambda path: bytearray(path.read_bytes()),
@@ -71,6 +79,7 @@ SOURCES: dict[str, Callable[[Path], Any]] = {
     "BytesIO": lambda path: io.BytesIO(path.read_bytes()),
     "file": lambda path: open(path, "rb"),
     "raw file": lambda path: open(path, "rb", buffering=0),
+    "reader": Reader,
 }
 
 
@@ -154,6 +163,22 @@ def test_reader_is_asked_for_the_header_and_the_tensor_alone(name: str, tmp_path
     array = file["c"]
     assert set(array.tolist()) == {2} and array.flags.writeable
     assert sum(len(part) for part in reader.read_bytes) == 4 * MiB
+
+
+def test_reader_of_an_archive_is_asked_for_a_small_part_of_each_member(tmp_path: Path) -> None:
+    path = tmp_path / "x.npz"
+    dlbridge.save(path, {f"x{number}": np.full(1000, number) for number in range(200)})
+    reader = Ranges(path)
+    dlbridge.load(reader)
+    assert sum(len(part) for part in reader.read_bytes) < 200 * 3000
+
+
+def test_tensor_that_a_library_refuses_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "x.safetensors"
+    dlbridge.save(path, {"x": np.zeros((2, 2), "float32")})
+    with pytest.raises(BufferError, match="polars takes at most 1 dimension, not 2") as refused:
+        dlbridge.load(path, to="polars")["x"]
+    assert refused.value.__notes__ == ["tensor 'x' of the file"]
 
 
 def test_threads_share_a_reader(tmp_path: Path) -> None:

@@ -166,13 +166,6 @@ def test_weak_reference_races_with_last_reference() -> None:
         assert end() is None
 
 
-def test_iterator_shared_by_threads_returns_each_item_once() -> None:
-    for _ in range(20):
-        rows = iter(dlbridge.asdlpack(np.arange(400)))
-        found = concurrently([lambda: [int(row) for row in rows]] * 4)
-        assert sorted(number for numbers in found for number in numbers) == list(range(400))
-
-
 def test_chunks_shared_by_threads_are_returned_once() -> None:
     pa = require("pyarrow")
     column = pa.chunked_array([[number] for number in range(200)])

@@ -390,3 +390,13 @@ def test_default_collate_refuses_tensors_and_collates_those_of_torch() -> None:
     with pytest.raises(TypeError, match="dlbridge.Tensor"):
         collate(tensors)
     assert collate([t.torch() for t in tensors]).tolist() == [[[1], [1]], [[0], [0]]]
+
+
+def test_frame_with_fewer_names_than_columns_is_refused() -> None:
+    class Frame(pd.DataFrame):
+        @property
+        def columns(self) -> Any:
+            return pd.Index(["a"])
+
+    with pytest.raises(BufferError, match="^the DataFrame changed while its columns were read$"):
+        dlbridge.matrix(Frame(np.arange(6.0).reshape(3, 2)), ["a"])

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self, BufReader, ErrorKind, Read, Seek, SeekFrom};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::ptr;
@@ -188,7 +188,7 @@ impl TensorFile {
     /// Opens bytes that are not a file.
     fn of(bytes: Bytes, len: u64, shared: Option<ArcTensor>) -> Result<Self, Error> {
         let path = PathBuf::new();
-        let index = formats::index(&mut BufReader::new(At::new(&bytes, 0, len)), len)
+        let index = formats::index(&mut At::new(&bytes, 0, len), len)
             .map_err(|fault| Error::new(&path, fault))?;
         let private = PrivateMap::default();
         let files = vec![Source { path: path.clone(), bytes, len, shared, private }];

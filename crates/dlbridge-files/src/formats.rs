@@ -1,6 +1,6 @@
 //! The formats of files: which one a file has, by its first bytes.
 
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{BufReader, Read, Seek, SeekFrom};
 
 use crate::index::Index;
 use crate::{Fault, gguf, npy, safetensors};
@@ -39,7 +39,8 @@ pub(crate) fn index<R: Read + Seek>(file: &mut R, len: u64) -> Result<Index, Fau
         };
     }
     if begins(gguf::MAGIC) || begins(gguf::SWAPPED_MAGIC) {
-        return gguf::index(file, len);
+        // The metadata is many small values; the other formats ask for a few ranges.
+        return gguf::index(&mut BufReader::new(file), len);
     }
     // Last, because any eight bytes may be the length of its header.
     if start.get(8) == Some(&b'{') {

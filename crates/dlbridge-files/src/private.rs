@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, TryLockError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::{hint, ptr, thread};
 
+use dlbridge::fork::ForkMutex;
 use dlbridge::{Access, Owner};
 use memmap2::{MmapOptions, MmapRaw};
 
@@ -21,14 +22,17 @@ static MAPS: AtomicUsize = AtomicUsize::new(0);
 /// The system maps neighbouring pages of one map together, so that its tensors need fewer page faults than with a map
 /// for each.
 ///
-/// No thread waits for the lock: a child of a fork would wait for ever for a thread that it does not have. Without the
-/// lock, a tensor gets an [`OwnMap`].
+/// No thread waits for the lock of the state: a child of a fork would wait for ever for a thread that it does not have.
+/// Without the lock, a tensor gets an [`OwnMap`]. Tensors of a storage must get the same pages, so they take [`TURN`].
 #[derive(Debug, Default)]
 pub(crate) struct PrivateMap {
     state: Arc<Mutex<State>>,
-    /// The pages of storages, by the first byte.
+    /// The pages of storages, by the first byte. Only the thread that has [`TURN`] takes this lock.
     storages: Mutex<BTreeMap<usize, Weak<Pages>>>,
 }
+
+/// The turn to request a storage, of any file. No thread has it at a fork.
+static TURN: ForkMutex<()> = ForkMutex::new(());
 
 /// Private pages of a file, which only this uses.
 #[derive(Debug)]
@@ -82,7 +86,8 @@ impl PrivateMap {
     /// # Safety
     /// As for [`pages`](Self::pages).
     pub(crate) unsafe fn storage(&self, file: &File, range: Range<usize>) -> Option<Storage> {
-        let mut storages = lock(&self.storages)?;
+        let _turn = TURN.lock();
+        let mut storages = self.storages.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(pages) = storages.get(&range.start).and_then(Weak::upgrade) {
             return Some(Storage(pages));
         }

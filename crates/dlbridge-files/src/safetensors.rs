@@ -7,7 +7,7 @@ use std::io::Read;
 
 use dlbridge::{DataType, MAX_NDIM};
 use indexmap::IndexMap;
-use serde::de::{self, MapAccess, Visitor};
+use serde::de::{self, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer as _};
 
 use crate::formats::{SAFETENSORS as NAME, invalid};
@@ -80,7 +80,7 @@ fn parsed(header: &str, begin: u64, data_len: u64) -> Result<Index, Fault> {
     // The format's own library demands this order of the data, without gaps.
     described.sort_by_key(|(_, tensor)| tensor.data_offsets);
     let mut end = 0;
-    for (name, Described { dtype: Dtype(dtype), shape, data_offsets: range }) in described {
+    for (name, Described { dtype, shape, data_offsets: range }) in described {
         if range.0 != end {
             return Err(invalid(
                 NAME,
@@ -150,10 +150,9 @@ struct Header {
     metadata: BTreeMap<String, Value>,
 }
 
-/// The description of a tensor in a header. Other fields mean nothing to the format's own library either.
-#[derive(Deserialize)]
+/// The description of a tensor in a header.
 struct Described {
-    dtype: Dtype,
+    dtype: DataType,
     shape: Vec<usize>,
     data_offsets: (u64, u64),
 }
@@ -191,16 +190,92 @@ impl<'de> Visitor<'de> for Headers {
     }
 }
 
-/// A dtype by its name in a header.
+impl<'de> Deserialize<'de> for Described {
+    fn deserialize<D: de::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Descriptions)
+    }
+}
+
+/// Visits the description of a tensor.
+struct Descriptions;
+
+impl<'de> Visitor<'de> for Descriptions {
+    type Value = Described;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object with dtype, shape and data_offsets")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Described, A::Error> {
+        let (mut dtype, mut shape, mut range) = (None, None, None);
+        while let Some(Text(key)) = map.next_key()? {
+            let is_second = match &*key {
+                "dtype" => dtype.replace(known(&map.next_value::<Text<'_>>()?.0)?).is_some(),
+                "shape" => shape.replace(map.next_value()?).is_some(),
+                "data_offsets" => range.replace(map.next_value()?).is_some(),
+                // As strict as the format's own library: numbers, text and nesting are checked.
+                _ => map.next_value::<Ignored>().map(|_| false)?,
+            };
+            if is_second {
+                return Err(de::Error::custom(format_args!("a tensor has two fields {key:?}")));
+            }
+        }
+        Ok(Described {
+            dtype: dtype.ok_or_else(|| de::Error::missing_field("dtype"))?,
+            shape: shape.ok_or_else(|| de::Error::missing_field("shape"))?,
+            data_offsets: range.ok_or_else(|| de::Error::missing_field("data_offsets"))?,
+        })
+    }
+}
+
+/// The dtype of a name.
+fn known<E: de::Error>(name: &str) -> Result<DataType, E> {
+    let found = DTYPES.iter().find(|(known, _)| *known == name).map(|&(_, dtype)| dtype);
+    found.ok_or_else(|| E::custom(format_args!("the dtype {name:?} is unknown")))
+}
+
+/// Text, which is borrowed from the header unless it has escapes.
 #[derive(Deserialize)]
-#[serde(try_from = "Cow<'_, str>")]
-struct Dtype(DataType);
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
-impl TryFrom<Cow<'_, str>> for Dtype {
-    type Error = String;
+/// A value that is checked and dropped.
+struct Ignored;
 
-    fn try_from(name: Cow<'_, str>) -> Result<Self, String> {
-        let known = DTYPES.iter().find(|(known, _)| *known == name);
-        known.map(|&(_, dtype)| Self(dtype)).ok_or(format!("the dtype {name:?} is unknown"))
+impl<'de> Deserialize<'de> for Ignored {
+    fn deserialize<D: de::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Self)
+    }
+}
+
+/// Accepts values of these types.
+macro_rules! accepts {
+    ($($visit:ident: $value:ty),+) => {
+        $(fn $visit<E>(self, _: $value) -> Result<Self, E> {
+            Ok(self)
+        })+
+    };
+}
+
+impl<'de> Visitor<'de> for Ignored {
+    type Value = Self;
+
+    accepts!(visit_bool: bool, visit_i64: i64, visit_u64: u64, visit_f64: f64, visit_str: &str);
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self, A::Error> {
+        while let Some(Self) = items.next_element()? {}
+        Ok(self)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut items: A) -> Result<Self, A::Error> {
+        while let Some((Self, Self)) = items.next_entry()? {}
+        Ok(self)
     }
 }

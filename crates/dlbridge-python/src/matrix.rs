@@ -73,6 +73,7 @@ pub(crate) fn matrix<'py>(
         nulls: nulls.map(expect_fill).transpose()?.flatten(),
         fortran: order.as_deref() == Some("F"),
         copy: copy.map(|copy| expect_bool("copy", copy)).transpose()?,
+        is_argument: false,
     };
     let matrix = of_table(frame, columns.as_deref(), &options)?.ok_or_else(|| {
         PyTypeError::new_err(format!(
@@ -100,7 +101,7 @@ pub(crate) fn matrix_of_argument<'py>(
     order: Option<&str>,
 ) -> PyResult<Option<Bound<'py, TensorObject>>> {
     let _depth = Depth::enter()?;
-    let options = Options { fortran: order == Some("F"), ..Options::default() };
+    let options = Options { fortran: order == Some("F"), is_argument: true, ..Options::default() };
     let matrix = of_table(obj, None, &options)?;
     matrix.map(|matrix| TensorObject::new(obj.py(), matrix)).transpose()
 }
@@ -114,6 +115,8 @@ struct Options<'py> {
     nulls: Option<Bound<'py, PyAny>>,
     fortran: bool,
     copy: Option<bool>,
+    /// True for an argument of an extension, which would take counts of a unit for numbers.
+    is_argument: bool,
 }
 
 /// The value of an argument `nulls`: a number, or `None` for `'raise'`.
@@ -195,6 +198,11 @@ fn in_one_unit(columns: &mut [Column<'_>], options: &Options<'_>) -> PyResult<()
                 column.dtype()
             )));
         };
+        if options.is_argument {
+            return Err(column.refusal(format!(
+                "it has {found}, and the argument takes numbers; pass dlbridge.matrix(table), which has their counts"
+            )));
+        }
         if options.dtype.is_some() {
             return Err(column.refusal(format!(
                 "it has {found}, which become the counts of a unit; pass that unit, for example dtype='{unit}'"

@@ -183,7 +183,7 @@ impl Constraint for AllowCopy {
 /// These are the conversions of NumPy's rule `same_kind`, with the values of `astype`: floats are rounded, or become
 /// infinite with a warning. But an integer becomes another integer type only if that has its value; the error names the
 /// first element that does not fit, and its position. Of several dtypes, the argument uses the first one that NumPy's
-/// rule `safe` allows, or else the first that this constraint allows.
+/// rule `safe` allows, or else, for integers, the first integer type, or else the first that this constraint allows.
 ///
 /// ```no_run
 /// use dlbridge_pyo3::{AllowCast, AllowSequence, PyReadonlyTensor};

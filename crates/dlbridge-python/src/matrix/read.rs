@@ -83,7 +83,10 @@ pub(super) fn read<'py>(
             let Some(tensor) = import_block(&block, &options)? else { continue };
             let numbers = block.getattr("mgr_locs")?.getattr("as_array")?.call_method0("tolist")?;
             for (row, nth) in numbers.extract::<Vec<usize>>()?.into_iter().enumerate() {
-                rows[nth] = Some((tensor.clone(), row));
+                let place = rows.get_mut(nth).ok_or_else(|| {
+                    PyBufferError::new_err("the DataFrame changed while its columns were read")
+                })?;
+                *place = Some((tensor.clone(), row));
             }
         }
         let column = |nth: usize| {

@@ -231,9 +231,12 @@ impl Framework {
             )));
         }
         if ndim > most {
-            let s = if most == 1 { "" } else { "s" };
+            let (s, table) = match most {
+                1 => ("", ", or pass columns= for a table"),
+                _ => ("s", ""),
+            };
             return Ok(Some(format!(
-                "{name} takes at most {most} dimension{s}, not {ndim}; reshape the tensor first"
+                "{name} takes at most {most} dimension{s}, not {ndim}; reshape the tensor first{table}"
             )));
         }
         if !self.ndim.contains(&ndim) {

@@ -362,4 +362,8 @@ fn split_of_an_axis_that_is_missing_or_too_short_is_refused() {
     assert!(matches!(split(1, 0), Err(Error::InvalidAxis { .. })));
     assert!(matches!(split(0, 4), Err(Error::InvalidRange { .. })));
     assert!(split(0, 3).is_ok());
+    // Both halves of a row would be in its second byte.
+    let mut packed = Tensor::zeroed(DataType::UINT4, [2, 3]).unwrap();
+    let split = TensorRefMut::try_from(&mut packed).unwrap().split_at(1, 2).map(drop);
+    assert!(matches!(split, Err(Error::SubbytePacked { .. })));
 }

@@ -230,7 +230,8 @@ impl<'a> TensorRefMut<'a> {
     /// Splits an axis into the indices before `index` and those from it on, for example for several threads.
     ///
     /// # Errors
-    /// [`Error::InvalidAxis`]; [`Error::InvalidRange`] if `index` is more than the extent.
+    /// [`Error::InvalidAxis`]; [`Error::InvalidRange`] if `index` is more than the extent; [`Error::SubbytePacked`], since
+    /// elements of both parts may share a byte.
     ///
     /// ```
     /// let mut values = [1_u8, 2, 3];
@@ -239,8 +240,11 @@ impl<'a> TensorRefMut<'a> {
     /// # Ok::<(), dlbridge::Error>(())
     /// ```
     pub fn split_at(self, axis: usize, index: usize) -> Result<(Self, Self)> {
+        if self.tensor.is_subbyte_packed() {
+            return Err(Error::SubbytePacked { dtype: self.tensor.dtype() });
+        }
         let head = self.tensor.sliced(|dims| dims.slice(axis, ..index))?;
-        // Ref: no index is in both ranges, and no two indices lead to one element.
+        // Ref: no index is in both ranges, no two indices lead to one element, and no two elements share a byte.
         let head = Self { tensor: head, memory: PhantomData };
         Ok((head, self.sliced(|dims| dims.slice(axis, index..))?))
     }
